@@ -1,0 +1,1 @@
+"""Text to IR: user source, jit specialisation, dumps; diagnostics with spans and hints."""

@@ -1,0 +1,1 @@
+"""Comparing values: error shapes, poison, pass-by-pass validation, first divergence."""

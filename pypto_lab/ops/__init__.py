@@ -1,0 +1,1 @@
+"""What each operation means: one record an op."""

@@ -1,0 +1,1 @@
+"""Run a script under the recorder and step in the recording, both ways."""

@@ -1,0 +1,1 @@
+"""Figures and widgets: one tree of parts to HTML, SVG and text."""
