@@ -1,3 +1,74 @@
-"""PyPTO Lab: run, step, check and compile PyPTO tile kernels on any laptop."""
+"""PyPTO Lab: run, step, check and compile PyPTO tile kernels on any laptop.
+
+    import pypto_lab as lab
+    program = lab.load("kernel.py")              # a user's file, a dump, DSL text, a live object
+    case = lab.case("kernel.py")                 # make_inputs(seed), golden(values), outputs, rtol, atol, program()
+    script = lab.torch_codegen(program)          # the torch script as text
+    result = lab.run(program, values)            # result.outputs by name, result.returned
+    report = lab.diff(case, poison=True)         # report.ok, report.max_abs, report.to_json()
+    sweep = lab.validate("passes_dump", case)    # every dump against the golden
+
+Nothing heavy is imported before the first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "load": "pypto_lab.compat.programs",
+    "case": "pypto_lab.compat.cases",
+    "load_module": "pypto_lab.compat.loader",
+    "run_main": "pypto_lab.compat.loader",
+    "stand_ins": "pypto_lab.compat.loader",
+    "run": "pypto_lab.torch_codegen.execute",
+    "compare": "pypto_lab.numerics.compare",
+    "diff": "pypto_lab.numerics.diff",
+    "validate": "pypto_lab.numerics.validate",
+    "graph": "pypto_lab.view.graph",
+    "LabError": "pypto_lab.ir.diagnostics",
+    "Diagnostic": "pypto_lab.ir.diagnostics",
+    "Program": "pypto_lab.ir.nodes",
+}
+"""Public names and the modules that define them."""
+
+if TYPE_CHECKING:
+    from pypto_lab import torch_codegen
+    from pypto_lab.compat.cases import case
+    from pypto_lab.compat.loader import load_module, run_main, stand_ins
+    from pypto_lab.compat.programs import load
+    from pypto_lab.ir.diagnostics import Diagnostic, LabError
+    from pypto_lab.ir.nodes import Program
+    from pypto_lab.numerics.compare import compare
+    from pypto_lab.numerics.diff import diff
+    from pypto_lab.numerics.validate import validate
+    from pypto_lab.torch_codegen.execute import run
+    from pypto_lab.view.graph import graph
+
+__all__ = [
+    "Diagnostic", "LabError", "Program", "__version__", "case", "compare", "diff", "graph", "load",
+    "load_ipython_extension", "load_module", "run", "run_main", "stand_ins", "torch_codegen", "validate",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "torch_codegen":
+        return importlib.import_module("pypto_lab.torch_codegen")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """`%load_ext pypto_lab`: registers the `%%pypto` magic."""
+    importlib.import_module("pypto_lab.magic").load_ipython_extension(ipython)

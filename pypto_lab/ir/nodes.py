@@ -320,6 +320,11 @@ class Function:
     span: Span | None = None
     docstring: str | None = None
 
+    @property
+    def requires_runtime_binding(self) -> bool:
+        """True for a worker whose body is `...`: the caller of the program supplies it."""
+        return self.body is None and self.external_source is None
+
     def param(self, name: str) -> Param:
         """The parameter called `name`. Raises KeyError with the names that exist."""
         for p in self.params:

@@ -1,0 +1,31 @@
+// Builds the browser side into the Python package. `node build.mjs [OUT]` writes elsewhere, for the test that compares.
+import { build } from "esbuild";
+import { fileURLToPath } from "node:url";
+import { dirname, join, resolve } from "node:path";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const outdir = resolve(process.argv[2] ?? join(here, "../../pypto_lab/view/static"));
+const common = {
+  bundle: true,
+  minify: true,
+  outdir,
+  target: ["es2022"],
+  legalComments: "none",
+  logLevel: "warning",
+  absWorkingDir: here,
+};
+
+await build({ ...common, format: "iife", entryPoints: ["src/viz.ts", "src/page.ts", "src/lab.ts"] });
+await build({ ...common, format: "esm", entryPoints: ["src/graph.ts"] });
+await build({ ...common, entryPoints: ["src/lab.css", "src/graph.css"] });
+await build({
+  ...common,
+  bundle: true,
+  minify: false,
+  format: "esm",
+  platform: "node",
+  external: ["./viz.js"],
+  outExtension: { ".js": ".mjs" },
+  entryPoints: ["src/draw.ts"],
+});
+await build({ ...common, bundle: false, minify: false, loader: { ".md": "copy" }, entryPoints: ["src/THIRD_PARTY.md"] });

@@ -1,0 +1,344 @@
+"""The command `pypto-lab`. Exit status 0: fine, 1: a mismatch or finding, 2: bad input, 130: interrupted.
+
+Everything heavy is imported inside the command that needs it, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pypto_lab.ir.diagnostics import LabError
+    from pypto_lab.numerics.diff import DiffReport
+    from pypto_lab.numerics.validate import Stage, Sweep
+
+FINE, FINDING, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="pypto-lab",
+    help="Run, check and look into PyPTO tile kernels on this machine, without an NPU and without a compiler.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+FileArgument = Annotated[Path, typer.Argument(help="A Python file with a kernel.", metavar="FILE")]
+KernelOption = Annotated[
+    str | None, typer.Option("--kernel", "-k", help="The kernel to take; ENTRY or the last one by default.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the inputs.")]
+
+
+def main() -> None:
+    """Entry point of the console script: runs a command and ends with its exit status."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: list[str]) -> int:
+    """Runs one command and returns its exit status; users' mistakes are printed as diagnostics, never as tracebacks."""
+    from pypto_lab.ir.diagnostics import LabError
+
+    try:
+        result = app(arguments, standalone_mode=False)
+    except LabError as error:
+        return _report(error, as_json="--json" in arguments)
+    except KeyboardInterrupt:
+        return _interrupted()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except Exception as error:
+        return _other_error(error)
+    if result == INTERRUPTED:  # typer turns Ctrl-C into this status
+        return _interrupted()
+    return result if isinstance(result, int) else FINE
+
+
+def _interrupted() -> int:
+    print("pypto-lab: interrupted", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _other_error(error: Exception) -> int:
+    """Usage errors of the command line, typer's own way of ending, and faults of the lab."""
+    show = getattr(error, "show", None)
+    if callable(show):
+        show()
+        return BAD_INPUT
+    code = getattr(error, "exit_code", None)
+    if isinstance(code, int):
+        return code
+    if type(error).__name__ == "Abort":
+        return _interrupted()
+    if os.environ.get("PYPTO_LAB_DEBUG"):
+        raise error
+    print(
+        f"pypto-lab: internal error: {type(error).__name__}: {error}\n"
+        "This is a fault of the lab, not of the file. PYPTO_LAB_DEBUG=1 shows where it happened.",
+        file=sys.stderr,
+    )
+    return BAD_INPUT
+
+
+def _report(error: LabError, as_json: bool) -> int:
+    """Prints diagnostics; status 1 for a check of the user's file that failed, 2 for everything else."""
+    if as_json:
+        print(json.dumps({"ok": False, "diagnostics": [d.to_json() for d in error.diagnostics]}))
+    print(error, file=sys.stderr)
+    return FINDING if any(d.code == "E507" for d in error.diagnostics) else BAD_INPUT
+
+
+def _version(value: bool) -> None:
+    if value:
+        from pypto_lab import __version__
+
+        print(f"pypto-lab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Run, check and look into PyPTO tile kernels on this machine, without an NPU and without a compiler."""
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+def run(context: typer.Context, file: FileArgument) -> int:
+    """Run a user's file as it stands, with arguments of its own after it."""
+    if str(file) in ("-h", "--help"):
+        print(context.get_help() + "\n\n  FILE is run as __main__; what follows it are its own arguments.")
+        return FINE
+    from pypto_lab.compat.loader import run_main
+
+    return run_main(file, context.args)
+
+
+@app.command()
+def diff(
+    file: FileArgument,
+    kernel: KernelOption = None,
+    stage: Annotated[str, typer.Option("--stage", help="frontend, lowered, pto or all.")] = "frontend",
+    arch: Annotated[str, typer.Option("--arch", help="a2a3 or a5.")] = "a2a3",
+    seed: SeedOption = 0,
+    poison: Annotated[bool, typer.Option("--poison", help="Run again with undefined cells set to NaN.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Compare a kernel's outputs with the golden in its file."""
+    from pypto_lab.compat.cases import case
+    from pypto_lab.numerics.diff import diff as compute
+
+    with _only_json(as_json):
+        report = compute(case(file, kernel), stage, arch, seed, poison)
+    if as_json:
+        print(json.dumps(report.to_json(), allow_nan=False))
+    else:
+        _show_diff(report)
+    return FINE if report.ok else FINDING
+
+
+@app.command()
+def script(
+    file: Annotated[Path, typer.Argument(help="A Python file with a kernel, or a dump.", metavar="FILE|DUMP")],
+    check_shapes: Annotated[bool, typer.Option("--check-shapes", help="Check every value's shape and dtype.")] = False,
+    kernel: KernelOption = None,
+) -> int:
+    """Print the torch script of a kernel or of a dump of the compiler."""
+    from pypto_lab.compat.programs import load
+    from pypto_lab.torch_codegen.generate import generate
+
+    print(generate(load(file, kernel), check_shapes=check_shapes).text)
+    return FINE
+
+
+@app.command()
+def validate(
+    directory: Annotated[Path, typer.Argument(help="A folder of dumps (passes_dump).", metavar="DIR")],
+    case_file: Annotated[Path, typer.Option("--case", help="The file with the inputs and the golden.", metavar="FILE")],
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes; decided by the first stage.")
+    ] = None,
+    kernel: KernelOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> int:
+    """Check every dump of a folder against the golden and the stage before it."""
+    from pypto_lab.compat.cases import case
+    from pypto_lab.numerics.validate import validate as sweep_of
+
+    with _only_json(as_json):
+        sweep = sweep_of(directory, case(case_file, kernel), seed=seed, workers=workers)
+    if as_json:
+        print(json.dumps(sweep.to_json(), allow_nan=False))
+    else:
+        _show_sweep(sweep)
+    return FINE if sweep.ok else FINDING
+
+
+@app.command()
+def graph(
+    file: Annotated[Path, typer.Argument(help="A Python file with a kernel, or a dump.", metavar="FILE|DUMP")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Where to write: .svg, .html or .dot.", metavar="G.svg")
+    ],
+    kernel: KernelOption = None,
+) -> int:
+    """Draw the IR graph of a kernel or of a dump."""
+    from pypto_lab.compat.programs import load
+    from pypto_lab.ir.diagnostics import Diagnostic, LabError
+    from pypto_lab.view.graph import graph as draw
+
+    writers = (".svg", ".html", ".dot")
+    if output.suffix not in writers:
+        raise LabError(
+            [Diagnostic("E509", f"no format `{output.suffix}`", hint=f"end the name in {', '.join(writers)}")]
+        )
+    drawn = draw(load(file, kernel))
+    text = {".svg": drawn.svg, ".html": drawn.html, ".dot": drawn.dot}[output.suffix]()
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LabError([Diagnostic("E503", f"{output} cannot be written: {error.strerror}")]) from error
+    print(f"wrote {output}")
+    return FINE
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(help="A code such as E302.", metavar="CODE")]) -> int:
+    """Explain a diagnostic code, with an example."""
+    from pypto_lab.compat.codes import all_codes
+    from pypto_lab.compat.codes import explain as text_of
+    from pypto_lab.ir.diagnostics import Diagnostic, LabError, did_you_mean
+
+    text = text_of(code)
+    if text is None:
+        codes = all_codes()
+        hint = did_you_mean(code.upper(), codes) or f"codes run from {codes[0]} to {codes[-1]}"
+        raise LabError([Diagnostic("E509", f"no code `{code}`", hint=hint)])
+    print(text)
+    return FINE
+
+
+@app.command()
+def doctor(as_json: JsonOption = False) -> int:
+    """Say what is installed, what is missing, and what each missing part would add."""
+    from pypto_lab.compat.installed import examine
+
+    parts = examine()
+    if as_json:
+        print(json.dumps({"ok": all(p.fine for p in parts), "parts": [p.to_json() for p in parts]}))
+    else:
+        table = _table("part", "state", "what it is for")
+        for part in parts:
+            style = "green" if part.found else "red" if part.required else "yellow"
+            table.add_row(part.name, f"[{style}]{part.state}[/{style}]", part.purpose)
+        _console().print(table)
+    return FINE if all(p.fine for p in parts) else FINDING
+
+
+@app.command()
+def lab(
+    directory: Annotated[Path, typer.Argument(help="The folder to open.", metavar="DIR")] = Path(),
+) -> int:
+    """Open JupyterLab in a folder."""
+    import importlib.util
+    import subprocess
+
+    from pypto_lab.ir.diagnostics import Diagnostic, LabError
+
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise LabError([Diagnostic("E504", "JupyterLab is not installed", hint="pip install 'pypto-lab[lab]'")])
+    if not directory.is_dir():
+        raise LabError([Diagnostic("E503", f"{directory} is not a folder")])
+    return subprocess.call([sys.executable, "-m", "jupyterlab", str(directory)])
+
+
+def _show_diff(report: DiffReport) -> None:
+    for warning in report.warnings:
+        print(warning, file=sys.stderr)
+    table = _table("output", "", "max abs", "max rel", "rel-L2", "cosine")
+    for output in report.outputs:
+        c = output.comparison
+        verdict = "[green]right[/green]" if output.ok else "[red]WRONG[/red]"
+        table.add_row(
+            output.name,
+            verdict,
+            f"{c.max_abs:.3g}",
+            f"{c.max_rel:.3g}",
+            f"{c.metrics.rel_l2:.3g}",
+            f"{c.metrics.cosine:.6f}",
+        )
+    console = _console()
+    console.print(f"[bold]{report.case}[/bold], stage {report.stage}, seed {report.seed}")
+    console.print(table)
+    for output in report.outputs:
+        if not output.ok:
+            console.print(f"{output.name}: {output.comparison}", markup=False)
+    for leak in report.leaks or ():
+        console.print(f"{leak.name}: {leak.message}", markup=False)
+    if report.leaks == ():
+        console.print("poison: no undefined cell reaches an output")
+
+
+def _show_sweep(sweep: Sweep) -> None:
+    table = _table("stage", "status", "max abs", "message")
+    for stage in sweep.stages:
+        table.add_row(*_stage_row(stage))
+    console = _console()
+    console.print(table)
+    bad = sweep.first_bad
+    count = sum(s.status in ("ok", "skipped") for s in sweep.stages)
+    console.print(f"{sweep.case}: {count} of {len(sweep.stages)} stages right")
+    if bad is not None:
+        console.print(f"first stage that is not: {bad.file}: {bad.message}", markup=False)
+
+
+def _stage_row(stage: Stage) -> tuple[str, str, str, str]:
+    from rich.markup import escape
+
+    style = {"ok": "green", "skipped": "dim", "mismatch": "red", "error": "red"}[stage.status]
+    amount = "" if stage.max_abs is None else f"{stage.max_abs:.3g}"
+    return escape(stage.file), f"[{style}]{stage.status}[/{style}]", amount, escape(stage.message)
+
+
+def _table(*headings: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else 160
+    return Console(highlight=False, width=width)
+
+
+def _only_json(active: bool) -> Any:
+    """Sends what a user's file prints to standard error while a command that prints JSON works."""
+    import contextlib
+
+    return contextlib.redirect_stdout(sys.stderr) if active else contextlib.nullcontext()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Diagnostic codes of files, calls and cases (E5xx); the reader's own codes are in `frontend.codes`."""
+
+from __future__ import annotations
+
+from pypto_lab.frontend import codes as reader
+from pypto_lab.frontend.codes import Code
+
+_ENTRIES = (
+    Code(
+        "E501",
+        "kernel language outside a kernel",
+        "Operations, loops and scopes of `pl` are read from the text of a kernel; Python never executes them. Calling "
+        "one from ordinary code computes nothing.",
+        "y = pl.add(a, b)",
+        "@pl.jit\ndef kernel(a: pl.Tensor, b: pl.Tensor, y: pl.Out[pl.Tensor]): ...\nkernel(a, b, y)",
+    ),
+    Code(
+        "E502",
+        "arguments do not fit the parameters",
+        "A kernel is called with its parameters in order. Outputs may all be left out; they are then allocated and "
+        "returned.",
+        "kernel(a)",
+        "kernel(a, b, out)",
+    ),
+    Code(
+        "E503",
+        "nothing to read",
+        "The path is not a file with a kernel, a dump of the compiler, or a folder of dumps; or the object is not a "
+        "program.",
+        "pypto-lab diff missing.py",
+        "pypto-lab diff kernel.py",
+    ),
+    Code(
+        "E504",
+        "needs the device",
+        "Hand-written C++ kernels and device headers are not part of the lab.",
+        "pto_isa_include_dir()",
+        "",
+    ),
+    Code("E505", "not built yet", "The lab does not do this yet; the hint says what it does today.", "", ""),
+    Code(
+        "E506",
+        "the file stopped",
+        "The user's own Python code raised an exception while the lab ran it. The line shown is the last one of the "
+        "file that was running.",
+        "",
+        "",
+    ),
+    Code(
+        "E507",
+        "a check of the file failed",
+        "An `assert` of the user's file does not hold: the result of a kernel is not what the file expects.",
+        "",
+        "",
+    ),
+    Code(
+        "E508",
+        "not a case",
+        "Commands that compare numbers need inputs and a golden. A case file defines `make_inputs(seed)` and "
+        "`golden(values)`; a pypto-lib file defines `build_specs()` and `golden_<name>(values)`.",
+        "",
+        'def make_inputs(seed=0):\n    return {"x": torch.randn(16, 64), "out": torch.zeros(16, 64)}\n\n'
+        'def golden(t):\n    t["out"][:] = t["x"] * 2',
+    ),
+    Code("E509", "unknown choice", "The value is not one of the choices of the option.", "--arch a4", "--arch a5"),
+    Code("E510", "not Python", "Python itself cannot read the file.", "return x +", "return x"),
+    Code(
+        "E511",
+        "output never written",
+        "An `Out` parameter is bound to a new value, and nothing is ever written to the caller's tensor: on the device "
+        "its cells stay undefined, and the compiler refuses the kernel.",
+        "out = pl.add(a, b)",
+        "out[:] = pl.add(a, b)",
+    ),
+)
+
+CODES: dict[str, Code] = {entry.code: entry for entry in _ENTRIES}
+
+
+def explain(code: str) -> str | None:
+    """The explanation of any code of the lab as text, None for an unknown one."""
+    entry = CODES.get(code.upper())
+    return reader.explain(code) if entry is None else _text(entry)
+
+
+def all_codes() -> list[str]:
+    """Every code there is, in order."""
+    return sorted({*CODES, *reader.CODES})
+
+
+def _text(entry: Code) -> str:
+    parts = [f"{entry.code}: {entry.title}", "", entry.explanation]
+    for head, example in (("Instead of", entry.wrong), ("write", entry.right)):
+        if example:
+            parts += ["", head, "", *("    " + line for line in example.splitlines())]
+    return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""Small kernels to try the lab on, as case files: kernel, `make_inputs`, `golden`."""

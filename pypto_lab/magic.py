@@ -1,0 +1,169 @@
+"""`%%pypto`: runs the kernel of a notebook cell as PyTorch and shows its numbers, script and graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from pypto_lab.cell import UserMistake, Wishes, plan, run_cell
+from pypto_lab.frontend.kernels import source_of
+from pypto_lab.ir.diagnostics import LabError
+from pypto_lab.numerics.diff import ARCHITECTURES, STAGES
+from pypto_lab.results import Options, run_plan
+from pypto_lab.view.report import Result
+
+HELP: Mapping[str, str] = {
+    "kernel": "kernel to run (default: the last entry that the cell defines)",
+    "--golden": "function with the right answer: FN(values) fills the outputs of a dict in place, or its parameters "
+    "are named like the kernel's and it returns the outputs (default: golden_KERNEL, golden)",
+    "--inputs": "a dict by parameter name, a list in parameter order, or a function that makes one (default: "
+    "make_inputs(seed), build_specs(), variables named like the parameters, random tensors)",
+    "--arch": "architecture, a2a3 or a5",
+    "--stage": "how far to compile before running: frontend, lowered, pto, all",
+    "--check-shapes": "check every value's shape and valid shape while running",
+    "--poison": "run again with undefined cells set to NaN: an output that changes reads padding",
+    "--seed": "seed of the inputs and of the order of lanes",
+    "--tol": "relative and absolute tolerance (default: RTOL and ATOL of the cell, else what the dtype needs)",
+}
+"""What each argument does, for `%%pypto?`."""
+
+FLAGS = tuple(name for name in HELP if name.startswith("--"))
+_CHOICES = {"--arch": ARCHITECTURES, "--stage": STAGES}
+
+
+@magics_class
+class PyptoMagics(Magics):
+    """The magics of the lab."""
+
+    @magic_arguments()
+    @argument("kernel", nargs="?", default=None, metavar="KERNEL", help=HELP["kernel"])
+    @argument("--golden", metavar="FN", help=HELP["--golden"])
+    @argument("--inputs", metavar="EXPR", help=HELP["--inputs"])
+    @argument("--arch", default="a2a3", metavar="ARCH", help=HELP["--arch"])
+    @argument("--stage", default="frontend", metavar="STAGE", help=HELP["--stage"])
+    @argument("--check-shapes", action="store_true", help=HELP["--check-shapes"])
+    @argument("--poison", action="store_true", help=HELP["--poison"])
+    @argument("--seed", type=int, default=0, metavar="N", help=HELP["--seed"])
+    @argument("--tol", metavar="R,A", help=HELP["--tol"])
+    @cell_magic
+    def pypto(self, line: str, cell: str) -> Result:
+        """Run the kernel of this cell as PyTorch and compare it with its golden.
+
+        The cell is executed in your namespace, with the lab's stand-ins for `pypto.language` and `golden` importable
+        while it runs. Kernel, inputs, golden, `RTOL`, `ATOL` and `OUTPUTS` are looked for in the cell first. The result
+        is the cell's value and `_pypto`: tabs Numbers, Script and Graph; `_pypto.outputs` are the tensors.
+        """
+        arguments = parse_argstring(self.pypto, line)
+        wishes = Wishes(
+            kernel=arguments.kernel,
+            inputs=_unquoted(arguments.inputs),
+            golden=_unquoted(arguments.golden),
+            seed=arguments.seed,
+            tolerance=_tolerance(arguments.tol),
+        )
+        options = Options(arguments.stage, arguments.arch, arguments.seed, arguments.check_shapes, arguments.poison)
+        shell = self.shell
+        assert shell is not None, "a magic runs in a shell"
+        text = f"# %%pypto {line}\n" + shell.transform_cell(cell)
+        try:
+            options.check()
+            ran = run_cell(text, shell.user_ns, f"In [{shell.execution_count}]")
+            result = run_plan(plan(ran, wishes), options)
+        except UserMistake as mistake:
+            raise UsageError(str(mistake)) from None
+        except LabError as found:
+            raise _usage_error(found) from None
+        shell.user_ns["_pypto"] = result
+        return result
+
+
+def _usage_error(found: LabError) -> UsageError:
+    """Diagnostics as IPython shows a user's mistake: the text, no traceback."""
+    count = len(found.diagnostics)
+    head = "" if count == 1 else f"{count} findings\n\n"
+    return UsageError(f"{head}{found}")
+
+
+def _unquoted(text: str | None) -> str | None:
+    """An argument without the quotes that kept its spaces together."""
+    if text is not None and len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return text
+
+
+def _tolerance(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        relative, absolute = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--tol takes two numbers, relative and absolute: --tol 1e-3,1e-4 (not {text!r})") from None
+    if not all(math.isfinite(t) and t >= 0 for t in (relative, absolute)):
+        raise UsageError(f"--tol takes two numbers that are not negative, not {text!r}")
+    return relative, absolute
+
+
+# --- completion ------------------------------------------------------------------------------------------------------
+
+
+def completions(before: str, namespace: Mapping[str, Any]) -> list[str]:
+    """What may stand at the end of `before`, the text of a `%%pypto` line up to the cursor."""
+    *earlier, fragment = before.split(" ")
+    previous = earlier[-1] if earlier else ""
+    if previous in _CHOICES:
+        candidates = list(_CHOICES[previous])
+    elif previous in ("--golden", "--inputs"):
+        candidates = [name for name, value in namespace.items() if not name.startswith("_") and callable(value)]
+    elif previous in ("--seed", "--tol"):
+        candidates = []
+    elif fragment.startswith("-"):
+        candidates = [flag for flag in FLAGS if flag not in earlier]
+    else:
+        candidates = [name for name, value in namespace.items() if source_of(value) is not None]
+    return sorted(c for c in candidates if c.startswith(fragment))
+
+
+def _matcher(shell: InteractiveShell) -> Any:
+    @context_matcher()  # type: ignore[untyped-decorator, unused-ignore]
+    def pypto_matcher(context: CompletionContext) -> SimpleMatcherResult:
+        before = context.text_until_cursor
+        if context.cursor_line != 0 or not before.startswith("%%pypto "):
+            return {"completions": []}
+        found = completions(before.removeprefix("%%pypto "), shell.user_ns)
+        return {
+            "completions": [SimpleCompletion(text=name, type="param") for name in found],
+            "matched_fragment": before.split(" ")[-1],
+            "suppress": bool(found),
+        }
+
+    return pypto_matcher
+
+
+# --- loading ---------------------------------------------------------------------------------------------------------
+
+
+def load_ipython_extension(ipython: InteractiveShell) -> None:
+    """`%load_ext pypto_lab`: registers `%%pypto` and its completion. Loading twice changes nothing."""
+    ipython.register_magics(PyptoMagics)
+    unload_ipython_extension(ipython, keep_magic=True)
+    if ipython.Completer is not None:
+        ipython.Completer.custom_matchers.append(_matcher(ipython))
+
+
+def unload_ipython_extension(ipython: InteractiveShell, *, keep_magic: bool = False) -> None:
+    """Takes the completion back, and the magic unless told to keep it."""
+    if ipython.Completer is not None:
+        matchers = ipython.Completer.custom_matchers
+        matchers[:] = [m for m in matchers if getattr(m, "__name__", "") != "pypto_matcher"]
+    if not keep_magic:
+        ipython.magics_manager.magics["cell"].pop("pypto", None)
+
+
+load = load_ipython_extension

@@ -1,0 +1,807 @@
+"""From the spelling of a call (`pl.add`, `pl.tile.load`) to the op it means, with its arguments bound.
+
+The five dispatch rules are `reference/language.md` 2.9: an explicit layer, names of one layer only, system names, and
+unified names whose first tensor or tile decides. Arguments are bound by the op record's `parameters`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any
+
+from pypto_lab.ir import dtypes
+from pypto_lab.ir import nodes as n
+from pypto_lab.ir.diagnostics import Diagnostic, Label, OpError, did_you_mean, nearest
+from pypto_lab.ir.dtypes import DType
+from pypto_lab.ir.enums import (
+    CAST_MODES,
+    CMP_TYPES,
+    AtomicType,
+    MemorySpace,
+    PadValue,
+    PipeType,
+    SplitMode,
+    TensorLayout,
+    TileLayout,
+)
+from pypto_lab.ir.span import Span
+from pypto_lab.ir.types import (
+    ArrayType,
+    ScalarType,
+    ShapedType,
+    TensorType,
+    TileType,
+    TupleType,
+    Type,
+    UnknownType,
+)
+from pypto_lab.ops import scalars
+from pypto_lab.ops.record import OPS, REQUIRED, Arg, Attr, Op, Operands
+
+TILE_ONLY = frozenset(
+    "load store move create_tile relu matmul_bias matmul_mx matmul_mx_acc matmul_mx_bias gemv gemv_acc gemv_bias cmps sel "
+    "sels rem rems addc addsc subc subsc lrelu prelu maximums minimums gatherb mgather mscatter tri".split()
+)
+"""Names under `pl.` that always mean the tile op."""
+
+TENSOR_ONLY = frozenset(
+    "create_tensor create_l1 dim expand_clone paged_gather random arange get_block_idx get_block_num "
+    "get_subblock_idx gather scatter full".split()
+)
+"""Names under `pl.` that always mean the tensor op."""
+
+SYSTEM_ONLY = frozenset(
+    "aic_initialize_pipe aiv_initialize_pipe import_peer_buffer reserve_buffer tfree_to_aic tfree_to_aiv "
+    "tpop_from_aic tpop_from_aiv tpush_to_aic tpush_to_aiv".split()
+)
+"""Names under `pl.` that belong to `pl.system` (some of them are registered as tile ops)."""
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "create_tensor": ("create",),
+    "create_tile": ("create",),
+    "arange": ("ci",),
+    "mrgsort": ("mrgsort_format1", "mrgsort_format2"),
+    "gather": ("gather", "gather_mask", "gather_compare"),
+    "scatter": ("scatter", "scatter_mask"),
+}
+"""Spellings that differ from the registered name, or stand for several ops told apart by their keywords."""
+
+PARAMETER_ORDER: Mapping[str, tuple[str, ...]] = {
+    "tensor.gather": ("input", "dim", "index"),
+    "tensor.scatter": ("input", "dim", "index", "src"),
+    "tensor.full": ("shape", "dtype", "value"),
+    "tile.full": ("shape", "dtype", "value"),
+    "tile.tri": ("diagonal", "shape", "valid_shape", "dtype", "upper"),
+    "tile.mgather": ("mem", "idx", "coalesce", "gather_oob", "target_memory", "scratch", "valid_shape"),
+    "tensor.matmul_acc": ("acc", "lhs", "rhs", "a_trans", "b_trans", "init_cond"),
+    "tensor.gather_row": ("acc", "src", "dst_offset", "src_offset", "shapes", "transpose", "valid_shape"),
+    "tile.gather_row": ("dst", "src", "dst_offset", "src_offset", "shapes", "transpose", "valid_shape"),
+}
+"""The order users pass parameters in where a record does not say it (`reference/op_signatures.tsv`)."""
+
+_POSITION_NAMES: tuple[frozenset[str], ...] = (
+    frozenset("input tensor tile src lhs src0 value data target x dst acc src_tile dist_tensor signal".split()),
+    frozenset("rhs src1 row_vec col_vec scalar idx index indices other".split()),
+)
+"""Further keyword names users know the first and second parameter by (unified and layered spellings differ)."""
+
+_SCALAR_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "FloatDiv", "min": "Min", "max": "Max"}
+_LITERAL_OPERANDS = frozenset({"rhs", "scalar", "rhs2", "slope", "value", "lhs"})
+_TEMPORARY_NAMES = frozenset({"tmp", "tmp_tile"})
+
+
+@dataclass(frozen=True)
+class Actual:
+    """One argument as the user gave it: an expression, a dtype, an enum member, a string, None, or a tuple of these."""
+
+    value: Any
+    span: Span | None = None
+
+    @property
+    def type(self) -> Type | None:
+        return self.value.type if isinstance(self.value, n.Expr) else None
+
+
+class DispatchError(Exception):
+    """A call that means no op, or whose arguments do not fit; carries the diagnostic to report."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call to dispatch. `path` is the dotted spelling; `split` the lane split of the enclosing region;
+    `attrs` compiler annotations kept verbatim."""
+
+    path: str
+    actuals: tuple[Actual, ...]
+    keywords: Mapping[str, Actual]
+    span: Span | None = None
+    name_span: Span | None = None
+    split: SplitMode | None = None
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def everything(self) -> Iterator[Actual]:
+        yield from self.actuals
+        yield from self.keywords.values()
+
+    def fail(self, code: str, message: str, span: Span | None = None, **more: Any) -> DispatchError:
+        return DispatchError(Diagnostic(code, message, span or self.span, **more))
+
+
+# --- which op ---------------------------------------------------------------------------------------------------------
+
+
+def dispatch(call: Call) -> n.Expr:
+    """The expression a DSL call means: an op call with its result type, or a scalar expression.
+
+    Raises DispatchError with the diagnostic: unknown op (E203), mixed layers (E310), wrong arguments (E312, E313,
+    E314 ...) or what the op's type rule refuses.
+    """
+    name = call.path.rpartition(".")[2]
+    layer = call.path.rpartition(".")[0]
+    if layer == "pl":
+        scalar = _scalar_form(call, name)
+        if scalar is not None:
+            return scalar
+    candidates = _candidates(call, layer, name)
+    if any(isinstance(a.type, UnknownType) for a in call.everything()):
+        return _unknown(call, candidates[0])
+    return _best(call, candidates)
+
+
+def spellings() -> frozenset[str]:
+    """Every dotted spelling that names an op."""
+    found: set[str] = set()
+    for op in OPS:
+        prefix = op.namespace if op.namespace.startswith("pld") else f"pl.{op.namespace}"
+        found.add(f"{prefix}.{_written(op.short_name)}")
+        found.update(f"pl.{alias}" for alias in op.dsl)
+        if op.namespace in ("tensor", "tile"):
+            found.add(f"pl.{_written(op.short_name)}")
+        elif op.namespace.startswith("pld."):
+            found.add(f"pld.{op.short_name}")
+    found.update(f"pl.{name}" for name in (*TILE_ONLY, *TENSOR_ONLY, *SYSTEM_ONLY, *ALIASES))
+    return frozenset(found)
+
+
+def _written(name: str) -> str:
+    return name + "_" if name in ("and", "or", "not") else name
+
+
+def _layer_ops(layer: str, name: str) -> list[Op]:
+    """Ops of a namespace that a name means; the op registered under the name itself first."""
+    plain = name.removesuffix("_") if name in ("and_", "or_", "not_") else name
+    wanted = [name, plain, *ALIASES.get(name, ())]
+    found = [op for w in dict.fromkeys(wanted) if (op := OPS.get(f"{layer}.{w}")) is not None]
+    return found + [op for op in OPS if op.namespace == layer and name in op.dsl and op not in found]
+
+
+def _candidates(call: Call, layer: str, name: str) -> list[Op]:
+    """The ops a call may mean, by the five rules. Raises DispatchError when there is none."""
+    if layer == "pl":
+        found = _promoted(call, name)
+    elif layer in ("pl.system", "pl.pipe"):
+        found = _layer_ops("system", name) or _layer_ops("tile", name)
+    elif layer == "pld":
+        found = _distributed(call, name)
+    elif layer.startswith("pld."):
+        found = _layer_ops(layer, name)
+    else:
+        found = _layer_ops(layer.removeprefix("pl."), name)
+    if not found:
+        raise unknown_op(call)
+    return found
+
+
+def _promoted(call: Call, name: str) -> list[Op]:
+    if name in SYSTEM_ONLY:
+        return _layer_ops("system", name) or _layer_ops("tile", name)
+    if name in TILE_ONLY:
+        return _layer_ops("tile", name)
+    if name in TENSOR_ONLY:
+        return _layer_ops("tensor", name) or _layer_ops("tile", name)
+    return _unified(call, name)
+
+
+def _unified(call: Call, name: str) -> list[Op]:
+    """Rule 5: the first tensor or tile operand decides; tensors and tiles do not mix."""
+    layers = {layer: ops for layer in ("tensor", "tile") if (ops := _layer_ops(layer, name))}
+    if not layers:
+        return [op for op in OPS if name in op.dsl]
+    first = next((a for a in call.everything() if isinstance(a.type, ShapedType)), None)
+    if first is None:
+        return layers.get("tensor") or layers["tile"]
+    layer = "tile" if isinstance(first.type, TileType) else "tensor"
+    _refuse_mixture(call, name, first, layer)
+    if layer not in layers:
+        other = "tensor" if layer == "tile" else "tile"
+        if name in _SCALAR_BINARY:
+            raise _scalar_only(call, name, first)
+        raise call.fail(
+            "E313",
+            f"`pl.{name}` exists for {other}s only, this is a {layer}",
+            first.span,
+            hint=_layer_hint(layer),
+        )
+    return layers[layer]
+
+
+def _layer_hint(layer: str) -> str:
+    if layer == "tensor":
+        return "load the tensor first: pl.load(x, offsets, shape)"
+    return "work on the tensor, or store the tile: pl.store(t, offsets, out)"
+
+
+def _refuse_mixture(call: Call, name: str, first: Actual, layer: str) -> None:
+    """Raises when an elementwise-like unified op gets a tensor and a tile (`assemble` and the like check themselves)."""
+    other = TensorType if layer == "tile" else TileType
+    odd = next((a for a in call.everything() if isinstance(a.type, other)), None)
+    if odd is None:
+        return
+    kinds = {first.span: "Tile" if layer == "tile" else "Tensor", odd.span: "Tensor" if layer == "tile" else "Tile"}
+    labels = tuple(Label(span, f"this is a {kind}") for span, kind in kinds.items() if span is not None)
+    tensor = odd if layer == "tile" else first
+    raise call.fail(
+        "E310",
+        f"`pl.{name}` mixes a Tensor and a Tile",
+        odd.span,
+        labels=labels,
+        hint="load the tensor first (`pl.load(x, offsets, shape)`), or store the tile and work on tensors",
+        note=None if tensor.span is None else "tensors live in global memory, tiles on the core",
+    )
+
+
+def _distributed(call: Call, name: str) -> list[Op]:
+    tile_first = any(isinstance(a.type, TileType) for a in list(call.everything())[:1])
+    order = ("pld.tile", "pld.tensor") if tile_first else ("pld.tensor", "pld.tile")
+    for layer in (*order, "pld.system"):
+        found = _layer_ops(layer, name)
+        if found:
+            return found
+    return []
+
+
+def unknown_op(call: Call) -> DispatchError:
+    """E203: the nearest names, and whether the other layer has the op."""
+    name = call.path.rpartition(".")[2]
+    elsewhere = [op for op in OPS if op.short_name in (name, name.removesuffix("_")) or name in op.dsl]
+    if elsewhere:
+        places = ", ".join(f"`{_spelled(op)}`" for op in elsewhere[:3])
+        hint: str | None = f"it exists as {places}"
+    else:
+        prefix = call.path.rpartition(".")[0]
+        same_layer = [s for s in spellings() if s.rpartition(".")[0] == prefix]
+        near = nearest(call.path, same_layer) or nearest(call.path, spellings())
+        hint = did_you_mean(call.path, near) if near else None
+    return call.fail("E203", f"there is no operation `{call.path}`", call.name_span, hint=hint)
+
+
+def _spelled(op: Op) -> str:
+    prefix = op.namespace if op.namespace.startswith("pld") else f"pl.{op.namespace}"
+    return f"{prefix}.{_written(op.short_name)}"
+
+
+# --- scalars ----------------------------------------------------------------------------------------------------------
+
+
+def _scalar_form(call: Call, name: str) -> n.Expr | None:
+    """`pl.add/sub/mul/div/min/max/cast` on scalars alone, None when the call is not of that form."""
+    values = [a.value for a in call.everything()]
+    operands = [v for v in values if isinstance(v, n.Expr)]
+    if not operands or any(isinstance(v.type, (ShapedType, UnknownType)) for v in operands):
+        return None
+    if name == "cast" and isinstance(operands[0].type, ScalarType):
+        return _scalar_cast(call, operands[0])
+    if name not in _SCALAR_BINARY or len(operands) != 2 or len(values) != 2:
+        return None
+    try:
+        return scalars.binary(_SCALAR_BINARY[name], operands[0], operands[1], call.span)
+    except OpError as error:
+        culprit = list(call.everything())[error.argument if isinstance(error.argument, int) else 0]
+        raise call.fail(error.code, error.message, culprit.span, hint=error.hint) from None
+
+
+def _scalar_cast(call: Call, operand: n.Expr) -> n.Expr:
+    target = call.keywords.get("target_type") or (call.actuals[1] if len(call.actuals) > 1 else None)
+    if target is None or not isinstance(target.value, DType):
+        raise call.fail("E314", "`pl.cast` needs a dtype", target and target.span, hint="pl.cast(x, pl.INT32)")
+    return scalars.cast(operand, target.value, call.span)
+
+
+def _scalar_only(call: Call, name: str, culprit: Actual) -> DispatchError:
+    instead = "maximum" if name == "max" else "minimum"
+    return call.fail(
+        "E313",
+        f"`pl.{name}` compares scalars",
+        culprit.span,
+        hint=f"element by element: `pl.{instead}(a, b)`; along an axis: `pl.row_{name}(x)` or `pl.col_{name}(x)`",
+    )
+
+
+# --- binding arguments ------------------------------------------------------------------------------------------------
+
+
+def _unknown(call: Call, op: Op) -> n.OpCall:
+    """A call on an argument whose mistake is reported already: no further complaint, a result of unknown type."""
+    args = tuple(a.value for a in call.actuals if isinstance(a.value, n.Expr))
+    return n.OpCall(op=op.name, args=args, type=UnknownType(), span=call.span)
+
+
+def _best(call: Call, candidates: Sequence[Op]) -> n.OpCall:
+    """The first candidate that the arguments fit; when none does, the complaint of the closest one."""
+    first: DispatchError | None = None
+    for op in candidates:
+        op = _scalar_variant(call, op)
+        try:
+            bound = _bind(call, op)
+        except DispatchError as error:
+            first = first or error
+            continue
+        return _build(call, op, bound)
+    assert first is not None
+    raise first
+
+
+def _scalar_variant(call: Call, op: Op) -> Op:
+    """`adds` for `add` when the right operand is a scalar."""
+    if op.scalar_form is None or len(op.args) < 2:
+        return op
+    right = call.actuals[1] if len(call.actuals) > 1 else _by_keyword(call, op.args[1], 1)
+    scalar = right is not None and isinstance(right.type, ScalarType)
+    return OPS.get(op.scalar_form) or op if scalar else op
+
+
+def _by_keyword(call: Call, parameter: Arg | Attr, position: int) -> Actual | None:
+    return next((a for k, a in call.keywords.items() if _is_named(parameter, k, position)), None)
+
+
+def _is_named(parameter: Arg | Attr, keyword: str, position: int) -> bool:
+    if keyword in (parameter.name, parameter.dsl_name):
+        return True
+    if keyword in _TEMPORARY_NAMES and parameter.name in _TEMPORARY_NAMES:
+        return True
+    if not isinstance(parameter, Arg):
+        return False
+    return position < len(_POSITION_NAMES) and keyword in _POSITION_NAMES[position]
+
+
+def parameters(op: Op) -> tuple[Arg | Attr, ...]:
+    """The op's parameters in the order users pass them."""
+    order = PARAMETER_ORDER.get(op.name)
+    if op.dsl_order is not None or order is None:
+        return op.parameters
+    by_name = {p.name: p for p in (*op.args, *op.attrs)}
+    named = [by_name.pop(name) for name in order if name in by_name]
+    return (*named, *by_name.values())
+
+
+Bound = dict[str, Actual]
+
+
+def _bind(call: Call, op: Op) -> Bound:
+    """Arguments by parameter name. Raises DispatchError for too many, unknown, doubled or missing ones."""
+    params = parameters(op)
+    bound: Bound = {}
+    if len(call.actuals) > len(params) and not op.variadic:
+        raise _too_many(call, op, params)
+    for parameter, actual in zip(params, call.actuals, strict=False):
+        bound[parameter.name] = actual
+    for keyword, actual in call.keywords.items():
+        parameter = _keyword_parameter(call, op, params, keyword, actual)
+        if parameter is None:
+            continue
+        if parameter.name in bound:
+            raise call.fail("E314", f"`{call.path}` got `{keyword}` twice", actual.span)
+        bound[parameter.name] = actual
+    bound = {name: a for name, a in bound.items() if not _is_left_out(a)}
+    _check_required(call, op, params, bound)
+    return bound
+
+
+def _is_left_out(actual: Actual) -> bool:
+    return actual.value is None
+
+
+def _too_many(call: Call, op: Op, params: Sequence[Arg | Attr]) -> DispatchError:
+    extra = call.actuals[len(params)]
+    if isinstance(extra.type, TileType) and _counterpart(op, "tmp") is not None:
+        return _no_temporary(call, extra)
+    return call.fail(
+        "E314",
+        f"`{call.path}` takes {len(params)} arguments, got {len(call.actuals)}",
+        extra.span,
+        hint=signature(op, call.path),
+    )
+
+
+def _keyword_parameter(
+    call: Call, op: Op, params: Sequence[Arg | Attr], keyword: str, actual: Actual
+) -> Arg | Attr | None:
+    for position, parameter in enumerate(params):
+        if keyword in (parameter.name, parameter.dsl_name):
+            return parameter
+    for position, parameter in enumerate(params):
+        if _is_named(parameter, keyword, position):
+            return parameter
+    if keyword == "span" or _is_left_out(actual):
+        return None
+    raise _unknown_keyword(call, op, params, keyword, actual)
+
+
+def _unknown_keyword(
+    call: Call, op: Op, params: Sequence[Arg | Attr], keyword: str, actual: Actual
+) -> DispatchError:
+    if keyword in _TEMPORARY_NAMES and op.namespace == "tensor":
+        return _no_temporary(call, actual)
+    other = _counterpart(op, keyword)
+    if other is not None:
+        this, that = op.namespace, other.namespace
+        hint = "transpose the operand first: `pl.tile.transpose_view(t)`" if keyword in ("a_trans", "b_trans") else None
+        return call.fail("E313", f"`{keyword}` is for {that}s only, `{call.path}` got a {this}", actual.span, hint=hint)
+    hint = did_you_mean(keyword, [p.dsl_name or p.name for p in params]) or signature(op, call.path)
+    return call.fail("E314", f"`{call.path}` has no parameter `{keyword}`", actual.span, hint=hint)
+
+
+def _counterpart(op: Op, keyword: str) -> Op | None:
+    """The op of the same name in the other layer, if that one knows the keyword."""
+    other = {"tensor": "tile", "tile": "tensor"}.get(op.namespace)
+    found = OPS.get(f"{other}.{op.short_name}") if other else None
+    if found is None:
+        return None
+    return found if any(_is_named(p, keyword, len(_POSITION_NAMES)) for p in (*found.args, *found.attrs)) else None
+
+
+def _no_temporary(call: Call, actual: Actual) -> DispatchError:
+    return call.fail(
+        "E312",
+        f"`{call.path}` of a tensor takes no temporary tile",
+        actual.span,
+        hint="leave it out: the compiler allocates scratch for tensor reductions itself",
+    )
+
+
+def _check_required(call: Call, op: Op, params: Sequence[Arg | Attr], bound: Bound) -> None:
+    for parameter in params:
+        if parameter.name in bound or parameter.default is not REQUIRED or parameter.name in _DERIVED.get(op.name, {}):
+            continue
+        if parameter.name in _TEMPORARY_NAMES:
+            raise _needs_temporary(call, op, bound)
+        name = parameter.dsl_name or parameter.name
+        raise call.fail("E314", f"`{call.path}` needs `{name}`", hint=signature(op, call.path))
+
+
+def _needs_temporary(call: Call, op: Op, bound: Bound) -> DispatchError:
+    operand = bound.get(op.args[0].name)
+    line = "tmp = pl.create_tile([rows, cols], dtype=..., target_memory=pl.Mem.Vec)"
+    if operand is not None and isinstance(operand.type, TileType):
+        dims = ", ".join(str(getattr(d, "value", getattr(d, "name", "..."))) for d in operand.type.shape)
+        line = f"tmp = pl.create_tile([{dims}], dtype={operand.type.dtype}, target_memory=pl.Mem.Vec)"
+    return call.fail(
+        "E312", f"`{call.path}` of a tile needs a temporary tile", hint=f"add `{line}` and pass `tmp_tile=tmp`"
+    )
+
+
+def signature(op: Op, path: str) -> str:
+    """The call as a line of help."""
+    parts = []
+    for parameter in parameters(op):
+        name = parameter.dsl_name or parameter.name
+        parts.append(name if parameter.default is REQUIRED else f"{name}={_default_text(parameter.default)}")
+    return f"{path}({', '.join(parts)})"
+
+
+def _default_text(default: Any) -> str:
+    if isinstance(default, Enum):
+        return default.name
+    if isinstance(default, n.Expr):
+        return str(getattr(default, "value", "..."))
+    return repr(default)
+
+
+# --- building the call ------------------------------------------------------------------------------------------------
+
+
+def _build(call: Call, op: Op, bound: Bound) -> n.OpCall:
+    bound = {**bound, **_derived(op, bound)}
+    args = _arguments(call, op, bound)
+    kwargs = _attributes(call, op, bound)
+    try:
+        type_ = op.infer(Operands(op, _padded(op, args), _with_defaults(op, kwargs)))
+    except OpError as error:
+        raise _from_op_error(call, op, bound, error) from None
+    return n.OpCall(op=op.name, args=args, kwargs=kwargs, attrs=dict(call.attrs), type=type_, span=call.span)
+
+
+def _padded(op: Op, args: tuple[n.Expr, ...]) -> tuple[n.Expr | None, ...]:
+    return (*args, *[None] * max(0, len(op.args) - len(args)))
+
+
+def _with_defaults(op: Op, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{a.name: a.default for a in op.attrs if a.default is not REQUIRED}, **kwargs}
+
+
+def _load_shape(bound: Bound) -> Actual | None:
+    """A load without `valid_shape` reads its whole box."""
+    return bound.get("shapes")
+
+
+def _no_buffer(_: Bound) -> Actual:
+    """A pipe without one direction gets 0 for that direction's buffer."""
+    return Actual(n.const(0, dtypes.INT32))
+
+
+_PIPE_BUFFERS = {"c2v_consumer_buf": _no_buffer, "v2c_consumer_buf": _no_buffer}
+_DERIVED: Mapping[str, Mapping[str, Callable[[Bound], Actual | None]]] = {
+    "tile.load": {"valid_shape": _load_shape},
+    "system.aic_initialize_pipe": _PIPE_BUFFERS,
+    "system.aiv_initialize_pipe": _PIPE_BUFFERS,
+}
+"""Arguments that stand for something else when they are left out."""
+
+
+def _derived(op: Op, bound: Bound) -> Bound:
+    found = {name: derive(bound) for name, derive in _DERIVED.get(op.name, {}).items() if name not in bound}
+    return {name: actual for name, actual in found.items() if actual is not None}
+
+
+def _arguments(call: Call, op: Op, bound: Bound) -> tuple[n.Expr, ...]:
+    """IR arguments in IR order. A missing optional list before a given argument is an empty list; missing tiles
+    close up (`mrgsort` of two or three runs)."""
+    last = max((i for i, a in enumerate(op.args) if a.name in bound or _default_expr(a) is not None), default=-1)
+    args: list[n.Expr] = []
+    for arg in op.args[: last + 1]:
+        actual = bound.get(arg.name)
+        if actual is not None:
+            args.append(_argument(call, op, arg, actual, bound))
+        elif (default := _default_expr(arg)) is not None:
+            args.append(default)
+        elif arg.kind == "ints":
+            args.append(n.MakeTuple(elements=(), type=TupleType(()), span=call.span))
+    if op.variadic:
+        args.extend(a.value for a in call.actuals[len(parameters(op)) :] if isinstance(a.value, n.Expr))
+    return tuple(args)
+
+
+def _default_expr(arg: Arg) -> n.Expr | None:
+    if isinstance(arg.default, n.Expr):
+        return arg.default
+    if isinstance(arg.default, (bool, int, float)):
+        return n.const(arg.default)
+    return None
+
+
+def _argument(call: Call, op: Op, arg: Arg, actual: Actual, bound: Bound) -> n.Expr:
+    value = actual.value
+    if not isinstance(value, n.Expr):
+        raise _wrong_kind(call, arg, actual)
+    if isinstance(value, (n.ConstInt, n.ConstFloat)):
+        value = _literal(op, arg, value, bound)
+    if not _KINDS.get(arg.kind, lambda _: True)(value):
+        raise _wrong_kind(call, arg, actual)
+    return value
+
+
+_KINDS: Mapping[str, Callable[[n.Expr], bool]] = {
+    "tensor": lambda e: isinstance(e.type, TensorType),
+    "tile": lambda e: isinstance(e.type, TileType),
+    "shaped": lambda e: isinstance(e.type, ShapedType),
+    "scalar": lambda e: isinstance(e.type, ScalarType),
+    "bool": lambda e: isinstance(e.type, ScalarType),
+    "task": lambda e: isinstance(e.type, (ScalarType, ArrayType)),
+    "array": lambda e: isinstance(e.type, ArrayType),
+    "ints": lambda e: isinstance(e, n.MakeTuple) or isinstance(e.type, TupleType),
+}
+_KIND_WORDS = {
+    "tensor": "a Tensor",
+    "tile": "a Tile",
+    "shaped": "a Tensor or Tile",
+    "scalar": "a scalar",
+    "bool": "a condition",
+    "task": "a TASK_ID",
+    "array": "an Array",
+    "ints": "a list such as `[0, 0]`",
+    "value": "a value",
+    "handle": "a handle",
+}
+
+
+def _wrong_kind(call: Call, arg: Arg, actual: Actual) -> DispatchError:
+    wanted = _KIND_WORDS.get(arg.kind, f"a {arg.kind}")
+    name = arg.dsl_name or arg.name
+    hint = None
+    if arg.kind == "tile" and isinstance(actual.type, TensorType):
+        hint = "load it first: `pl.load(x, offsets, shape)`"
+    elif arg.kind == "tensor" and isinstance(actual.type, TileType):
+        hint = "this parameter takes a tensor in global memory"
+    return call.fail(
+        "E315", f"`{name}` of `{call.path}` is {wanted}, not {_describe(actual)}", actual.span, hint=hint
+    )
+
+
+def _describe(actual: Actual) -> str:
+    match actual.type:
+        case TensorType():
+            return "a Tensor"
+        case TileType():
+            return "a Tile"
+        case ScalarType(dtype=dtype):
+            return f"a {dtype.name} scalar"
+        case ArrayType():
+            return "an Array"
+        case TupleType():
+            return "a list"
+    return f"{actual.value!r}" if actual.value is not None else "None"
+
+
+def _literal(op: Op, arg: Arg, value: n.ConstInt | n.ConstFloat, bound: Bound) -> n.Expr:
+    """A Python number takes the dtype of the integer operand it meets; to a float operand it is FP32."""
+    if value.type is not n.INDEX and not (isinstance(value, n.ConstFloat) and value.type is n.FP32):
+        return value
+    if op.name.endswith("mrgsort_format1") and arg.name == "block_len":
+        return n.const(value.value, dtypes.INT32, value.span)
+    if arg.name == "start" and (dtype := bound.get("dtype")) is not None and isinstance(dtype.value, DType):
+        return n.const(value.value, dtype.value, value.span)
+    if arg.name == "start":
+        declared = op.attr("dtype")
+        default = declared.default if declared is not None else None
+        return n.const(value.value, default, value.span) if isinstance(default, DType) else value
+    if arg.kind not in ("scalar", "value") or arg.name not in _LITERAL_OPERANDS:
+        return value
+    operand = bound.get(op.args[0].name)
+    target = _literal_dtype(operand, bound)
+    if target is None or isinstance(value, n.ConstFloat):
+        return value
+    return n.const(float(value.value) if target.is_float else value.value, target, value.span)
+
+
+def _literal_dtype(operand: Actual | None, bound: Bound) -> DType | None:
+    stated = bound.get("dtype")
+    found: DType | None = None
+    if operand is not None and isinstance(operand.type, ShapedType):
+        found = operand.type.dtype
+    elif stated is not None and isinstance(stated.value, DType):
+        found = stated.value
+    if found is None:
+        return None
+    return dtypes.FP32 if found.is_float else found
+
+
+def _attributes(call: Call, op: Op, bound: Bound) -> dict[str, Any]:
+    kwargs: dict[str, Any] = {}
+    for attr in op.attrs:
+        actual = bound.get(attr.name)
+        if actual is not None:
+            value = _attribute(call, attr, actual)
+            if attr.printed or value != attr.default:
+                kwargs[attr.name] = value
+        elif attr.name == "split" and call.split is not None and attr.default in (REQUIRED, None, 0):
+            kwargs[attr.name] = int(call.split)
+        elif attr.printed and attr.default is not REQUIRED and attr.default is not None:
+            kwargs[attr.name] = attr.default
+    return kwargs
+
+
+def _attribute(call: Call, attr: Attr, actual: Actual) -> Any:
+    """The canonical value of an attribute. Raises DispatchError."""
+    value = actual.value
+    if isinstance(value, (n.ConstInt, n.ConstFloat, n.ConstBool)):
+        value = value.value
+    elif isinstance(value, n.Unary) and value.op == "Neg" and isinstance(value.operand, (n.ConstInt, n.ConstFloat)):
+        value = -value.operand.value
+    convert = _ATTRIBUTES.get(attr.kind)
+    result = value if convert is None else convert(value)
+    if result is None:
+        raise _bad_attribute(call, attr, actual)
+    return result
+
+
+def _as_int(value: Any) -> int | None:
+    if isinstance(value, (IntEnum, SplitMode, AtomicType)):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _as_float(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _as_bool(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _as_member(enum: type[Enum]) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if isinstance(value, enum):
+            return value
+        if isinstance(value, str) and value in enum.__members__:
+            return enum[value]
+        if issubclass(enum, IntEnum) and isinstance(value, int) and value in [m.value for m in enum]:
+            return enum(value)
+        return None
+
+    return convert
+
+
+def _as_pad(value: Any) -> Any:
+    if isinstance(value, PadValue) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return value
+    return PadValue[value] if isinstance(value, str) and value in PadValue.__members__ else None
+
+
+def _as_cast_mode(value: Any) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(CAST_MODES):
+        return CAST_MODES[value]
+    return value if value in CAST_MODES else None
+
+
+def _as_comparison(value: Any) -> int | None:
+    if isinstance(value, str) and value in CMP_TYPES:
+        return CMP_TYPES.index(value)
+    number = _as_int(value)
+    return number if number is not None and 0 <= number < len(CMP_TYPES) else None
+
+
+_ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
+    "int": _as_int,
+    "float": _as_float,
+    "bool": _as_bool,
+    "str": lambda v: v if isinstance(v, str) else None,
+    "dtype": lambda v: v if isinstance(v, DType) else None,
+    "memory": _as_member(MemorySpace),
+    "tensor_layout": _as_member(TensorLayout),
+    "tile_layout": _as_member(TileLayout),
+    "pad": _as_pad,
+    "cast_mode": _as_cast_mode,
+    "cmp": _as_comparison,
+    "split": _as_int,
+    "atomic": _as_member(AtomicType),
+    "pipe": _as_member(PipeType),
+}
+_ATTRIBUTE_WORDS = {
+    "int": "a constant integer",
+    "float": "a constant number",
+    "bool": "True or False",
+    "str": "a string",
+    "dtype": "a dtype such as pl.FP32",
+    "memory": "a memory space: " + ", ".join(f"pl.Mem.{m.name}" for m in MemorySpace),
+    "tensor_layout": "a layout: " + ", ".join(f"pl.TensorLayout.{m.name}" for m in TensorLayout),
+    "tile_layout": "a layout: " + ", ".join(f"pl.TileLayout.{m.name}" for m in TileLayout),
+    "pad": "a pl.PadValue or a number",
+    "cast_mode": "one of " + ", ".join(repr(m) for m in CAST_MODES),
+    "cmp": "0..5 or one of " + ", ".join(repr(c) for c in CMP_TYPES),
+    "split": "0, 1, 2 or a pl.SplitMode",
+    "atomic": "pl.AtomicType.None_ or pl.AtomicType.Add",
+    "pipe": "a pl.PipeType",
+}
+
+
+def _bad_attribute(call: Call, attr: Attr, actual: Actual) -> DispatchError:
+    name = attr.dsl_name or attr.name
+    near = did_you_mean(actual.value, CAST_MODES) if attr.kind == "cast_mode" and isinstance(actual.value, str) else None
+    return call.fail(
+        "E315",
+        f"`{name}` of `{call.path}` must be {_ATTRIBUTE_WORDS[attr.kind].partition(':')[0]}",
+        actual.span,
+        hint=near or _ATTRIBUTE_WORDS[attr.kind],
+    )
+
+
+def _from_op_error(call: Call, op: Op, bound: Bound, error: OpError) -> DispatchError:
+    """An op's refusal, with the argument at fault underlined and the others labelled."""
+    labels = tuple(
+        Label(span, text) for key, text in error.also.items() if (span := _span_of(op, bound, key)) is not None
+    )
+    span = _span_of(op, bound, error.argument) if error.argument is not None else None
+    return call.fail(error.code, error.message, span, hint=error.hint, labels=labels)
+
+
+def _span_of(op: Op, bound: Bound, key: int | str) -> Span | None:
+    name = op.args[key].name if isinstance(key, int) and key < len(op.args) else key
+    actual = bound.get(str(name))
+    return None if actual is None else actual.span

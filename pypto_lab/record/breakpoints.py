@@ -1,0 +1,226 @@
+"""Where a run in the recording stops: one frozen dataclass a kind of breakpoint.
+
+Every kind can be narrowed by lane, block, iteration and a condition. A position is *after* its step, so a breakpoint
+stops when its statement has just been done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypto_lab.record.arrays import has_non_finite, valid_cells
+from pypto_lab.record.events import EventKind, StepKind, TensorValue, region_of
+from pypto_lab.record.expressions import evaluate
+from pypto_lab.record.queries import first_divergence
+from pypto_lab.record.store import region_addresses
+from pypto_lab.record.trace import Cells, Content
+
+if TYPE_CHECKING:
+    from pypto_lab.record.recording import Recording
+
+Steps = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakpoint:
+    """Base: stops at every step that fits. `condition` is a Python expression over the variables (see
+    `expressions.py`); it does not stop where a variable is not bound yet."""
+
+    lane: str | None = None
+    block: int | None = None
+    iteration: int | None = None
+    condition: str | None = None
+
+    def candidates(self, recording: Recording) -> Steps:
+        """Steps (ascending) at which it may stop."""
+        return np.arange(1, len(recording) + 1, dtype=np.int64)
+
+    def stops(self, recording: Recording, step: int) -> bool:
+        """Whether it stops at one of its candidates."""
+        return self.fits(recording, step) and self.holds(recording, step)
+
+    def fits(self, recording: Recording, step: int) -> bool:
+        """Lane, block and iteration."""
+        if self.lane is None and self.block is None and self.iteration is None:
+            return True
+        where = recording.index.coordinate(step)
+        if self.lane is not None and where.lane != self.lane:
+            return False
+        if self.block is not None and where.block != self.block:
+            return False
+        return self.iteration is None or (bool(where.iterations) and where.iterations[-1] == self.iteration)
+
+    def holds(self, recording: Recording, step: int) -> bool:
+        if self.condition is None:
+            return True
+        try:
+            return bool(np.all(evaluate(self.condition, recording, recording.trace.steps.frame[step - 1], step)))
+        except NameError:
+            return False
+
+
+def _steps_of_statements(recording: Recording, ids: set[int]) -> Steps:
+    return np.flatnonzero(np.isin(recording.index.statement_of_step, list(ids))) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class When(Breakpoint):
+    """Stops where its condition holds and did not hold at the step before (in the same activation)."""
+
+    condition: str
+
+    def stops(self, recording: Recording, step: int) -> bool:
+        if not self.fits(recording, step) or not self.holds(recording, step):
+            return False
+        steps = recording.index.steps_of_frame[recording.trace.steps.frame[step - 1]]
+        at = steps.index(step) if len(steps) < 64 else int(np.searchsorted(steps, step))
+        return at == 0 or not self.holds(recording, steps[at - 1])
+
+
+@dataclass(frozen=True, slots=True)
+class AtLine(Breakpoint):
+    """A line of the kernel's source (`file`: the end of its name), or of the script where no source is known."""
+
+    line: int
+    file: str | None = None
+
+    def candidates(self, recording: Recording) -> Steps:
+        return _steps_of_statements(recording, {s.id for s in recording.statements_at(self.line, self.file)})
+
+
+@dataclass(frozen=True, slots=True)
+class OnOp(Breakpoint):
+    """An operation by its name: `tile.add`, or `add` for every layer's."""
+
+    op: str
+
+    def candidates(self, recording: Recording) -> Steps:
+        def named(op: str | None) -> bool:
+            return op is not None and (op == self.op or op.rpartition(".")[2] == self.op)
+
+        return _steps_of_statements(recording, {s.id for s in recording.trace.statements if named(s.op)})
+
+
+@dataclass(frozen=True, slots=True)
+class OnVariable(Breakpoint):
+    """A variable gets a value or is written in place."""
+
+    name: str
+
+    def candidates(self, recording: Recording) -> Steps:
+        bound = [b for b in recording.trace.bindings if _is_named(b.name, self.name)]
+        steps = {b.step for b in bound}
+        for storage in {v.storage for b in bound if isinstance(v := recording.trace.values[b.value], TensorValue)}:
+            steps.update(recording.trace.store.writes_to(storage).steps)
+        return np.array(sorted(steps), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class OnRegion(Breakpoint):
+    """A cell or region of a tensor is written in place, or made."""
+
+    name: str
+    place: tuple[int | slice, ...]
+
+    def __hash__(self) -> int:  # slices cannot be hashed before Python 3.12
+        return hash((self.name, repr(self.place), self.lane, self.block, self.iteration, self.condition))
+
+    def candidates(self, recording: Recording) -> Steps:
+        store, steps = recording.trace.store, set[int]()
+        for b in recording.trace.bindings:
+            value = recording.trace.values[b.value]
+            if not _is_named(b.name, self.name) or not isinstance(value, TensorValue):
+                continue
+            addresses = region_addresses(value, region_of(self.place, value.shape))
+            if not addresses:
+                continue
+            index = store.writes_to(value.storage)
+            for i in index.overlapping(0, len(index.steps), min(addresses), max(addresses) + 1):
+                write = store.writes[index.ids[i]]
+                if write.step not in steps and any(write.covers(a) for a in addresses):
+                    steps.add(write.step)
+            if recording.index.creation[value.storage][0] == b.step:
+                steps.add(b.step)
+        return np.array(sorted(steps), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class OnQueue(Breakpoint):
+    """A queue event: a push, pop, free, or a lane that has to wait; `pipe` as queues are named, None for any."""
+
+    event: Literal["push", "pop", "free", "blocked", "resumed"]
+    pipe: str | None = None
+
+    def candidates(self, recording: Recording) -> Steps:
+        kind = EventKind[self.event.upper()]
+        wanted = {e.step for e in recording.trace.events if e.kind == kind and self.pipe in (None, e.pipe)}
+        return np.array(sorted(wanted), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class OnNonFinite(Breakpoint):
+    """A value with a NaN or an infinity in its valid cells (of one variable, or of any) where its statement's operands
+    have none: the place where it comes from."""
+
+    name: str | None = None
+
+    def stops(self, recording: Recording, step: int) -> bool:
+        if not self.fits(recording, step) or recording.trace.steps.kind[step - 1] == StepKind.ENTER:
+            return False
+        return any(
+            _spoiled(recording.index.content(value, step))
+            for name, value in _written(recording, step)
+            if self.name is None or _is_named(name, self.name)
+        ) and not _operands_spoiled(recording, step)
+
+
+@dataclass(frozen=True, slots=True)
+class OnDivergence(Breakpoint):
+    """The first value that differs from another recording's by more than `tolerance`."""
+
+    other: Any
+    tolerance: float = 0.0
+
+    def candidates(self, recording: Recording) -> Steps:
+        found = first_divergence(recording, self.other, tolerance=self.tolerance)
+        return np.array([] if found is None else [found.step], np.int64)
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    return name == wanted or name.partition("__ssa_v")[0] == wanted
+
+
+def _written(recording: Recording, step: int) -> list[tuple[str, int]]:
+    """(name, value) of what a step bound, and of variables whose memory it wrote."""
+    out = [(b.name, b.value) for b in recording.index.bindings_of_step.get(step, ())]
+    store, frame = recording.trace.store, recording.trace.steps.frame[step - 1]
+    storages = {store.writes[i].storage for i in store.writes_at(step)}
+    if storages:
+        for name in recording.index.names_of_frame.get(frame, ()):
+            bound = recording.index.bound(frame, name, step)
+            value = recording.trace.values[bound.value] if bound is not None else None
+            if bound is not None and isinstance(value, TensorValue) and value.storage in storages:
+                out.append((name, bound.value))
+    return out
+
+
+def _operands_spoiled(recording: Recording, step: int) -> bool:
+    statement = recording.index.statement(step)
+    frame = recording.trace.steps.frame[step - 1]
+    for name in statement.reads if statement is not None else ():
+        bound = recording.index.bound(frame, name, step - 1)
+        if bound is not None and _spoiled(recording.index.content(bound.value, step - 1)):
+            return True
+    return False
+
+
+def _spoiled(content: Content) -> bool:
+    if isinstance(content, Cells):
+        return has_non_finite(valid_cells(content.raw, content.valid), content.dtype)
+    if isinstance(content, tuple):
+        return any(_spoiled(c) for c in content)
+    return isinstance(content, float) and not np.isfinite(content)

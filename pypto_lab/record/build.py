@@ -1,0 +1,382 @@
+"""From the recorder's raw log to the tables of a `Trace`: gives values, storages and frames their numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from pypto_lab.record import instrument as ins
+from pypto_lab.record.arrays import raw_dtype
+from pypto_lab.record.events import (
+    EventKind,
+    Frame,
+    MappingValue,
+    OpaqueValue,
+    QueueEvent,
+    RecomputedValue,
+    ScalarValue,
+    SequenceValue,
+    Statement,
+    StepKind,
+    TensorValue,
+    Value,
+    Write,
+)
+from pypto_lab.record.store import Bytes
+from pypto_lab.record.trace import Binding, Trace
+
+EVENT_KINDS = {"push": EventKind.PUSH, "pop": EventKind.POP, "free": EventKind.FREE, "resumed": EventKind.RESUMED}
+MAX_ITEMS = 256
+"""Containers with more items than this are kept as a summary."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+class _FrameState:
+    """What the builder knows of an open activation: its place, and how often each of its loops has turned."""
+
+    __slots__ = ("base", "block", "counts", "id", "lane", "task")
+
+    def __init__(self, id_: int, lane: int, block: int, task: int, base: tuple[int, ...]) -> None:
+        self.id, self.lane, self.block, self.task, self.base = id_, lane, block, task, base
+        self.counts: dict[int, int] = {}
+
+
+class Builder:
+    """Turns log entries into a trace, at once or piece by piece."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._states: dict[int, _FrameState] = {}
+        self._entries = {s.function: s.id for s in trace.statements if s.kind == StepKind.ENTER}
+        self._storage_of: dict[int, int] = {}
+        self._holders: dict[int, torch.Tensor] = {}
+        self._value_of: dict[int, int] = {}
+        self._held: list[torch.Tensor] = []
+        self._scalars: dict[tuple[type, Any], int] = {}
+        self._writes: list[tuple[Any, ...]] = []
+        self._events: list[tuple[int, str, dict[str, Any]]] = []
+        self._groups: list[str] = []
+
+    # --- entries
+
+    def ingest(self, log: Sequence[Any], frames: Sequence[tuple[int, int, int]]) -> None:
+        """Reads log entries. `frames` are (function, lane, parent) by frame number, for all frames so far."""
+        statements = self.trace.statements
+        at = iter(log)
+        for code, frame, payload in zip(at, at, at, strict=True):
+            if code >= 0:
+                self._statement(statements[code], frame, payload)
+            elif code == ins.CODE_WRITE or code == ins.CODE_INDEXED or code == ins.CODE_META:
+                self._writes.append((code, frame, payload))
+            elif code == ins.CODE_ENTER:
+                self._enter(frame, frames[frame], payload)
+            elif code == ins.CODE_LEAVE:
+                self._leave(frame)
+            elif code == ins.CODE_EVENT:
+                self._event(frame, *payload)
+            elif code == ins.CODE_LOOP:
+                self._loop(self._states[frame].counts, payload)
+            elif code == ins.CODE_CHANGE:
+                self._changed(frame, *payload)
+        self._value_of.clear()  # identities mean nothing once the log is gone
+        self._held.clear()
+
+    def _statement(self, statement: Statement, frame: int, payload: Any) -> None:
+        state = self._states[frame]
+        turns = statement.kind == StepKind.LOOP or (statement.kind == StepKind.CONDITION and statement.loops)
+        if turns and statement.loops:
+            counts = state.counts
+            innermost = statement.loops[-1]
+            if statement.kind == StepKind.LOOP or statement.text.startswith("while"):
+                counts[innermost] = counts.get(innermost, -1) + 1
+        step = self._step(statement.kind, statement.id, state, self._iterations(state, statement.loops))
+        if statement.recomputed:
+            self._bind(step, frame, statement.targets[0], self._add(RecomputedValue(step)))
+        elif len(statement.targets) == 1:
+            self._bind(step, frame, statement.targets[0], self.value(payload))
+        else:
+            for name, value in zip(statement.targets, payload or (), strict=False):
+                self._bind(step, frame, name, self.value(value))
+
+    @staticmethod
+    def _loop(counts: dict[int, int], loop: int) -> None:
+        """A loop begins (its number) or has ended (its complement)."""
+        if loop >= 0:
+            counts[loop] = -1
+        else:
+            counts.pop(~loop, None)
+
+    def _enter(self, frame: int, place: tuple[int, int, int], payload: tuple[Any, ...]) -> None:
+        function, lane, parent = place
+        caller = self._states.get(parent)
+        base: tuple[int, ...] = ()
+        block = task = -1
+        if caller is not None:
+            base = (*caller.base, *[n for n in caller.counts.values() if n >= 0])
+            block, task = caller.block, caller.task
+        state = _FrameState(frame, lane, block, task, base)
+        self._states[frame] = state
+        number = len(self.trace.steps) + 1
+        group = self._groups[-1] if self._groups else None
+        optional = (None if block < 0 else block, None if task < 0 else task, group)
+        self.trace.frames.append(Frame(frame, function, lane, parent, number, number, *optional))
+        step = self._step(StepKind.ENTER, self._entries[function], state, base)
+        for name, value in zip(self.trace.functions[function].parameters, payload, strict=True):
+            self._bind(step, frame, name, self.value(value))
+
+    def _leave(self, frame: int) -> None:
+        state = self._states.pop(frame, None)
+        if state is not None:
+            self.trace.frames[frame] = replace(self.trace.frames[frame], end=len(self.trace.steps))
+
+    def _changed(self, frame: int, name: str, value: Any) -> None:
+        """A what-if gave a name another value."""
+        state = self._states[frame]
+        step = self._step(StepKind.CHANGED, -1, state, self._iterations(state, ()))
+        self._bind(step, frame, name, self.value(value))
+
+    def fail(self, frame: int) -> None:
+        """The last step of a run that ended with an error."""
+        state = self._states.get(frame)
+        if state is None:
+            if not self.trace.frames:
+                return
+            state = _FrameState(frame if frame >= 0 else 0, 0, -1, -1, ())
+        self._step(StepKind.FAILED, -1, state, self._iterations(state, ()))
+
+    def finish(self) -> None:
+        """Closes what an interrupted run left open; pending writes and events belong to the last step."""
+        for frame in list(self._states):
+            self._leave(frame)
+        self._flush(len(self.trace.steps))
+        self._holders.clear()
+
+    def _iterations(self, state: _FrameState, loops: tuple[int, ...]) -> tuple[int, ...]:
+        if not loops:
+            return state.base
+        return (*state.base, *[state.counts.get(loop, 0) for loop in loops])
+
+    def _step(self, kind: StepKind, statement: int, state: _FrameState, iterations: tuple[int, ...]) -> int:
+        self.trace.steps.add(kind, statement, state.id, state.block, state.task, iterations)
+        number = len(self.trace.steps)
+        self._flush(number)
+        return number
+
+    def _bind(self, step: int, frame: int, name: str, value: int) -> None:
+        self.trace.bindings.append(Binding(step, frame, name, value))
+
+    # --- writes and events wait for the step they belong to
+
+    def _flush(self, step: int) -> None:
+        if self._writes:
+            for code, target, payload in self._writes:
+                self._write(step, code, target, payload)
+            self._writes.clear()
+        if self._events:
+            for lane, kind, details in self._events:
+                self._queue_event(step, lane, kind, details)
+            self._events.clear()
+
+    def _write(self, step: int, code: int, target: Any, payload: Any) -> None:
+        if code == ins.CODE_META:
+            value = self.value(target)
+            self.trace.valid_changes.setdefault(value, []).append((step, payload))
+            return
+        if target.numel() == 0:
+            return
+        storage = self.storage(target)
+        item = target.element_size()
+        if code == ins.CODE_WRITE:
+            block, start, size = payload
+            strides = tuple(s * item for s in target.stride())
+            write = Write(step, storage, target.storage_offset() * item, tuple(target.shape), strides, item)
+            self.trace.store.add_write(write, block[start : start + size])
+            return
+        key, old = payload
+        self._indexed_write(step, storage, target, key, old)
+
+    def _indexed_write(self, step: int, storage: int, target: torch.Tensor, key: Any, old: torch.Tensor) -> None:
+        """A write through index tensors: one entry an element, consecutive ones together."""
+        item = target.element_size()
+        places = torch.arange(target.numel()).view(target.shape)[key].reshape(-1)
+        raw = old.contiguous().reshape(-1).view(torch.uint8).numpy().reshape(-1, item)
+        where = np.unravel_index(places.numpy(), tuple(target.shape))
+        elements = sum(w * s for w, s in zip(where, target.stride(), strict=True)) + target.storage_offset()
+        addresses, first = np.unique(np.asarray(elements, np.int64) * item, return_index=True)
+        starts = np.flatnonzero(np.diff(addresses, prepend=addresses[:1] - 2 * item) != item)
+        for begin, end in zip(starts, [*starts[1:], len(addresses)], strict=True):
+            cells = raw[first[begin:end]]
+            write = Write(step, storage, int(addresses[begin]), (int(end - begin),), (item,), item)
+            self.trace.store.add_write(write, np.ascontiguousarray(cells).reshape(-1))
+
+    def _event(self, frame: int, kind: str, lane: int, details: dict[str, Any]) -> None:
+        state = self._states.get(frame)
+        match kind:
+            case "block_begin" | "block_end" if state is not None:
+                state.block = details["block"] if kind == "block_begin" else -1
+            case "task_begin" | "task_end" if state is not None:
+                state.task = details["task"] if kind == "task_begin" else -1
+            case "group_begin":
+                self._groups.append(details["group"])
+                self._events.append((lane, kind, details))
+            case "group_end":
+                if self._groups:
+                    self._groups.pop()
+            case "blocked":
+                self._events.append((lane, kind, details))
+                if state is not None:
+                    code = details.get("statement", -1)
+                    self._step(StepKind.BLOCKED, code, state, self._blocked_iterations(state, code))
+            case "push" | "pop" | "free" | "resumed":
+                self._events.append((lane, kind, details))
+
+    def _blocked_iterations(self, state: _FrameState, code: int) -> tuple[int, ...]:
+        return self._iterations(state, self.trace.statements[code].loops if code >= 0 else tuple(state.counts))
+
+    def _queue_event(self, step: int, lane: int, kind: str, details: dict[str, Any]) -> None:
+        if kind == "group_begin":
+            self.trace.events.append(QueueEvent(step, EventKind.RESET, lane, "", operation=details["group"]))
+            return
+        value = details.get("value")
+        event = QueueEvent(
+            step=step,
+            kind=EventKind.BLOCKED if kind == "blocked" else EVENT_KINDS[kind],
+            lane=lane,
+            pipe=details["pipe"],
+            slot=details.get("slot"),
+            value=None if value is None else self.value(value),
+            depth=details.get("depth"),
+            operation=details.get("op", kind),
+            reason=details.get("why", ""),
+        )
+        self.trace.events.append(event)
+
+    # --- values
+
+    def value(self, x: Any) -> int:
+        """The number of a value; the same object gets the same number."""
+        if isinstance(x, torch.Tensor):
+            known = self._value_of.get(id(x))
+            if known is None:
+                known = self._value_of[id(x)] = self._add(self._tensor(x))
+                self._held.append(x)
+            return known
+        if x is None or isinstance(x, (bool, int, float, str)):
+            key = (type(x), repr(x) if isinstance(x, float) else x)
+            number = self._scalars.get(key)
+            if number is None:
+                number = self._scalars[key] = self._add(ScalarValue(x))
+            return number
+        if isinstance(x, (tuple, list)) and len(x) <= MAX_ITEMS:
+            return self._add(SequenceValue(tuple(self.value(item) for item in x)))
+        if isinstance(x, Mapping) and len(x) <= MAX_ITEMS:
+            return self._add(MappingValue(tuple(str(k) for k in x), tuple(self.value(v) for v in x.values())))
+        return self._add(OpaqueValue(type(x).__name__))
+
+    def _add(self, value: Value) -> int:
+        self.trace.values.append(value)
+        return len(self.trace.values) - 1
+
+    def _tensor(self, x: torch.Tensor) -> Value:
+        name = dtype_name(x.dtype)
+        try:
+            raw_dtype(name)
+        except ValueError:
+            return OpaqueValue(f"Tensor({name})")
+        if x.device.type != "cpu" or x.layout != torch.strided:
+            return OpaqueValue(f"Tensor({name}, {x.device.type}, {x.layout})")
+        valid = x.__dict__.get(ins.VALID_ATTRIBUTE) if hasattr(x, "__dict__") else None
+        return TensorValue(self.storage(x), name, tuple(x.shape), tuple(x.stride()), int(x.storage_offset()), valid)
+
+    def storage(self, x: torch.Tensor) -> int:
+        """The number of a tensor's storage; its bytes are shared, not copied."""
+        storage = x.untyped_storage()
+        key = storage._cdata
+        known = self._storage_of.get(key)
+        if known is None:
+            holder = torch.empty(0, dtype=torch.uint8).set_(storage)
+            known = self._storage_of[key] = self.trace.store.add_storage(holder.numpy())
+            self._holders[known] = holder
+        return known
+
+    # --- memory
+
+    def release(self, spool: Spool) -> int:
+        """Moves storages that nobody but the recording holds, and all replaced bytes, to the spool; bytes moved."""
+        numbers = [n for n, holder in self._holders.items() if not _held_elsewhere(holder)]
+        replaced = [i for i, old in enumerate(self.trace.store.replaced) if not spool.holds(old)]
+        contents = [self.trace.store.storages[n] for n in numbers] + [self.trace.store.replaced[i] for i in replaced]
+        spooled = spool.put(contents)
+        keys = {number: key for key, number in self._storage_of.items()}
+        for number, content in zip(numbers, spooled, strict=False):
+            self.trace.store.storages[number] = content
+            del self._holders[number], self._storage_of[keys[number]]
+        for i, content in zip(replaced, spooled[len(numbers) :], strict=True):
+            self.trace.store.replaced[i] = content
+        return sum(c.nbytes for c in contents)
+
+
+def _held_elsewhere(holder: torch.Tensor) -> bool:
+    """Whether the run still has the storage: it counts the holder, the object made here, and everybody else."""
+    return _use_count(holder) > _own_uses()
+
+
+def _use_count(holder: torch.Tensor) -> int:
+    storage = holder.untyped_storage()
+    count: int = torch._C._storage_Use_Count(storage._cdata)
+    return count
+
+
+@lru_cache(maxsize=1)
+def _own_uses() -> int:
+    """What the count is when only a store's holder and its numpy view are left."""
+    content = torch.zeros(1)
+    holder = torch.empty(0, dtype=torch.uint8).set_(content.untyped_storage())
+    view = holder.numpy()
+    del content
+    return _use_count(holder) if view.size else 0
+
+
+class Spool:
+    """A file that bytes are appended to and read back from by mapping it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._maps: list[Bytes] = []
+        self.size = 0
+
+    def holds(self, content: Bytes) -> bool:
+        return any(np.may_share_memory(content, m) for m in self._maps)
+
+    def put(self, contents: Sequence[Bytes]) -> list[Bytes]:
+        """Appends pieces of bytes; the arrays given back read them from the file."""
+        begin = (self.size + 4095) & ~4095
+        places: list[int] = []
+        with open(self.path, "ab") as file:
+            file.write(b"\0" * (begin - self.size))
+            self.size = begin
+            for content in contents:
+                padding = -self.size % 64
+                file.write(b"\0" * padding)
+                places.append(self.size + padding - begin)
+                file.write(np.ascontiguousarray(content).data)
+                self.size += padding + content.nbytes
+        if self.size == begin:
+            return [np.zeros(0, np.uint8) for _ in contents]
+        mapped = np.asarray(np.memmap(self.path, np.uint8, "r", begin, (self.size - begin,)))
+        self._maps.append(mapped)
+        return [mapped[p : p + c.nbytes] for p, c in zip(places, contents, strict=True)]
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a row-major box."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

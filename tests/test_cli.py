@@ -1,0 +1,181 @@
+"""The command line: exit statuses, JSON, diagnostics instead of tracebacks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pypto_lab import __version__
+from pypto_lab.cli import BAD_INPUT, FINDING, FINE, invoke
+
+KERNELS = Path(__file__).parent / "data" / "kernels"
+GOOD = KERNELS / "k01_chain_scalars" / "kernel.py"
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    """A case whose golden disagrees with its kernel."""
+    path = tmp_path / "wrong.py"
+    path.write_text(GOOD.read_text().replace("q / 4.0", "q / 5.0"))
+    return path
+
+
+def test_help_lists_the_commands(capsys):
+    assert invoke(["--help"]) == FINE
+    out = capsys.readouterr().out
+    for command in ("run", "diff", "script", "validate", "graph", "explain", "doctor", "lab"):
+        assert command in out
+
+
+def test_version(capsys):
+    assert invoke(["--version"]) == FINE
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["diff"], ["diff", "--nonsense", "x"], ["validate", "x"]])
+def test_wrong_usage_is_bad_input(arguments, capsys):
+    assert invoke(arguments) == BAD_INPUT
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_diff_of_a_right_case(capsys):
+    assert invoke(["diff", str(GOOD)]) == FINE
+    assert "right" in capsys.readouterr().out
+
+
+def test_diff_of_a_wrong_case(wrong, capsys):
+    assert invoke(["diff", str(wrong)]) == FINDING
+    out = capsys.readouterr().out
+    assert "WRONG" in out
+    assert "cells" in out
+
+
+@pytest.mark.parametrize("extra", [[], ["--poison"]])
+def test_diff_json_has_the_stable_form(wrong, capsys, extra):
+    status = invoke(["diff", str(wrong), "--json", *extra])
+    found = json.loads(capsys.readouterr().out)
+    assert status == FINDING
+    assert {k: v for k, v in found.items() if k not in ("outputs", "leaks")} == {
+        "case": "wrong", "stage": "frontend", "arch": "a2a3", "ok": False,
+    }  # fmt: skip
+    (output,) = found["outputs"]
+    assert sorted(output) == ["max_abs", "max_rel", "name", "ok"]
+    assert output["max_abs"] > 0
+    assert ("leaks" in found) == bool(extra)
+
+
+def test_json_is_alone_on_standard_output(tmp_path, capsys):
+    path = tmp_path / "chatty.py"
+    path.write_text("print('hello from the file')\n" + GOOD.read_text())
+    assert invoke(["diff", str(path), "--json"]) == FINE
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["ok"] is True
+    assert "hello from the file" in captured.err
+
+
+@pytest.mark.parametrize("stage", ["lowered", "pto", "all"])
+def test_a_stage_that_is_not_built_says_so(stage, capsys):
+    assert invoke(["diff", str(GOOD), "--stage", stage]) == BAD_INPUT
+    assert "not built yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--stage", "nonsense"], ["--arch", "a4"], ["--kernel", "nonsense"]])
+def test_an_unknown_choice_is_bad_input(arguments, capsys):
+    assert invoke(["diff", str(GOOD), *arguments]) == BAD_INPUT
+    assert "error[E5" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_a_diagnostic_in_text_and_json(capsys):
+    for command in ("run", "diff", "script"):
+        assert invoke([command, "surely_missing.py"]) == BAD_INPUT
+        assert "does not exist" in capsys.readouterr().err
+    assert invoke(["diff", "surely_missing.py", "--json"]) == BAD_INPUT
+    found = json.loads(capsys.readouterr().out)
+    assert found["diagnostics"][0]["code"] == "E503"
+
+
+def test_run_gives_the_file_its_arguments(tmp_path, capsys):
+    path = tmp_path / "m.py"
+    path.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(3)\n")
+    assert invoke(["run", str(path), "--json", "-p", "a2a3sim", "--help"]) == 3
+    assert "['--json', '-p', 'a2a3sim', '--help']" in capsys.readouterr().out
+
+
+def test_run_of_a_failing_check_is_a_finding(tmp_path, capsys):
+    path = tmp_path / "m.py"
+    path.write_text("assert 1 == 2, 'numbers differ'\n")
+    assert invoke(["run", str(path)]) == FINDING
+    err = capsys.readouterr().err
+    assert "numbers differ" in err
+    assert "Traceback" not in err
+
+
+def test_script_runs_with_torch_alone(tmp_path, capsys):
+    assert invoke(["script", str(GOOD)]) == FINE
+    text = capsys.readouterr().out
+    assert "import torch" in text
+    assert "pypto_lab" not in text
+    compile(text, "script", "exec")
+
+
+def test_validate_json(tmp_path, capsys):
+    (tmp_path / "00_frontend.py").write_text("def (")
+    assert invoke(["validate", str(tmp_path), "--case", str(GOOD), "--json"]) == FINDING
+    found = json.loads(capsys.readouterr().out)
+    assert found["case"] == "k01_chain_scalars"
+    assert found["stages"][0]["status"] == "error"
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".dot", ".html"])
+def test_graph_writes_each_format(tmp_path, suffix, capsys):
+    target = tmp_path / f"g{suffix}"
+    assert invoke(["graph", str(GOOD), "-o", str(target)]) == FINE
+    assert "chain_scalars" in target.read_text()
+
+
+def test_graph_refuses_other_formats(tmp_path, capsys):
+    assert invoke(["graph", str(GOOD), "-o", str(tmp_path / "g.png")]) == BAD_INPUT
+    assert ".svg" in capsys.readouterr().err
+
+
+def test_explain(capsys):
+    for code in ("E501", "e511", "E101"):
+        assert invoke(["explain", code]) == FINE
+        assert code.upper() in capsys.readouterr().out
+    assert invoke(["explain", "E998"]) == BAD_INPUT
+
+
+def test_doctor(capsys):
+    assert invoke(["doctor"]) == FINE
+    assert "torch" in capsys.readouterr().out
+    assert invoke(["doctor", "--json"]) == FINE
+    found = json.loads(capsys.readouterr().out)
+    assert {"torch", "ptoas", "pypto"} <= {p["name"] for p in found["parts"]}
+
+
+def test_start_up_does_not_import_torch():
+    code = "import sys, pypto_lab.cli as c; c.invoke(['explain', 'E501']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_interruption_ends_with_a_short_line(tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text("import time\nprint('started', flush=True)\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pypto_lab.cli", "run", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout.readline() == "started\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "pypto-lab: interrupted\n"
