@@ -71,10 +71,10 @@ class PyptoMagics(Magics):
         options = Options(arguments.stage, arguments.arch, arguments.seed, arguments.check_shapes, arguments.poison)
         shell = self.shell
         assert shell is not None, "a magic runs in a shell"
-        text = f"# %%pypto {line}\n" + shell.transform_cell(cell)
+        text = f"# %%pypto {line}\n" + _transformed(shell, cell)
         try:
             options.check()
-            ran = run_cell(text, shell.user_ns, f"In [{shell.execution_count}]")
+            ran = run_cell(text, shell.user_ns, f"In [{_prompt_number(shell)}]")
             result = run_plan(plan(ran, wishes), options)
         except UserMistake as mistake:
             raise UsageError(str(mistake)) from None
@@ -82,6 +82,19 @@ class PyptoMagics(Magics):
             raise _usage_error(found) from None
         shell.user_ns["_pypto"] = result
         return result
+
+
+def _transformed(shell: InteractiveShell, cell: str) -> str:
+    """The cell as Python (`%` and `!` lines rewritten), on the lines it stood on: IPython drops leading empty ones."""
+    kept = cell.lstrip("\n")
+    return "\n" * (len(cell) - len(kept)) + str(shell.transform_cell(kept))
+
+
+def _prompt_number(shell: InteractiveShell) -> int:
+    """The number the running cell is shown with; IPython has already counted on when it runs a cell of the history."""
+    running = getattr(shell.displayhook, "exec_result", None)
+    number = getattr(running, "execution_count", None)
+    return shell.execution_count if number is None else int(number)
 
 
 def _usage_error(found: LabError) -> UsageError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +48,18 @@ class CompiledProgram:
     def __call__(self, *arguments: Any, config: Any = None, **keywords: Any) -> Any:
         """Runs in place on all parameters and returns what the program returns; given only the inputs, allocates the
         outputs and returns them."""
+        return self.call_with({}, arguments, keywords, config)
+
+    def call_with(
+        self,
+        callbacks: Mapping[str, Callable[..., Any]],
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        config: Any = None,
+    ) -> Any:
+        """A call in which runtime-bound workers are the given functions; each gets the list of its arguments."""
         call = bind_program(self.program, arguments, keywords)
-        returned = execute(self.program, call.values, config if config is not None else self.config)
+        returned = execute(self.program, call.values, config if config is not None else self.config, callbacks)
         if not call.allocated:
             return returned
         made = [call.values[name] for name in call.allocated]
@@ -107,10 +117,10 @@ class PreparedProgram:
         self.close()
 
     def __call__(self, *arguments: Any, config: Any = None) -> Any:
-        return self.compiled(*arguments, config=config)
+        return self.run(self.compiled, *arguments, config=config)
 
     def run(self, compiled: CompiledProgram, *arguments: Any, config: Any = None) -> Any:
-        return compiled(*arguments, config=config)
+        return compiled.call_with(self.callbacks, arguments, {}, config)
 
     def close(self) -> None:
         """Nothing is held: tensors are ordinary torch tensors."""

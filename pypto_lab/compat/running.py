@@ -154,15 +154,30 @@ def does_not_fit(name: str, what: str, parameters: str) -> LabError:
     )
 
 
-def execute(program: n.Program, values: Mapping[str, Any], config: Any = None) -> Any:
-    """Runs a program on the lab, outputs written in place; returns what its entry returns."""
-    from pypto_lab.torch_codegen.execute import run
+def execute(
+    program: n.Program,
+    values: Mapping[str, Any],
+    config: Any = None,
+    callbacks: Mapping[str, Callable[..., Any]] | None = None,
+) -> Any:
+    """Runs a program on the lab, outputs written in place; returns what its entry returns.
+
+    `callbacks` are the bodies of its runtime-bound workers by name; each is called with the list of its arguments.
+    """
+    from pypto_lab.torch_codegen.execute import namespace, prepare, run
 
     note_where_it_ran(config)
-    result = run(program, {name: plain(v) for name, v in values.items()}, in_place=True)
-    for finding in result.findings:
-        say_once(f"{program.name}: {finding}")
-    return result.returned
+    given = {name: plain(v) for name, v in values.items()}
+    if not callbacks:
+        result = run(program, given, in_place=True)
+        for finding in result.findings:
+            say_once(f"{program.name}: {finding}")
+        return result.returned
+    prepared = prepare(program, given, in_place=True)
+    names = namespace(prepared.script)
+    for name, function in callbacks.items():
+        names[prepared.script.functions[name]] = lambda *arguments, call=function: call(list(arguments))
+    return prepared.call(names)
 
 
 def note_where_it_ran(config: Any) -> None:

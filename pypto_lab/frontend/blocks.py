@@ -13,9 +13,19 @@ from pypto_lab.ir.diagnostics import Label
 from pypto_lab.ir.span import Span
 
 
-def branch(state: FunctionState, nodes: Sequence[ast.stmt]) -> tuple[n.Body, Yielded | None]:
-    """A branch of an `if` and its yield."""
-    return _read(state, nodes, BlockKind.BRANCH, None)
+def branch(state: FunctionState, nodes: Sequence[ast.stmt], dead: bool = False) -> tuple[n.Body, Yielded | None]:
+    """A branch of an `if` and its yield. A `dead` branch, whose condition is a constant that never holds, may be
+    written for other constants: when it makes no sense for these, it is left out."""
+    if not dead:
+        return _read(state, nodes, BlockKind.BRANCH, None)
+    before, reported = state.names.snapshot(), len(state.reporter.errors)
+    diagnostics = list(state.reporter.diagnostics)
+    result = _read(state, nodes, BlockKind.BRANCH, None)
+    if len(state.reporter.errors) == reported:
+        return result
+    state.reporter.diagnostics[:] = diagnostics
+    state.names.bindings = before
+    return (), None
 
 
 def loop(state: FunctionState, nodes: Sequence[ast.stmt], span: Span | None) -> tuple[n.Body, Yielded | None]:

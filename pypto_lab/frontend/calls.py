@@ -10,10 +10,10 @@ from typing import Any
 
 from pypto_lab.frontend import expressions, inlining, launches
 from pypto_lab.frontend.context import FunctionState, Signature
-from pypto_lab.frontend.environment import MISSING
 from pypto_lab.frontend.invoke import Argument, invoke
 from pypto_lab.frontend.kernels import KernelSource, dsl_name, kernel_of
 from pypto_lab.frontend.members import is_value_path, member, unknown_member
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.typing import dim_text, is_known, kind_name, type_text
 from pypto_lab.ir import arith, dtypes
@@ -29,9 +29,46 @@ TASK = ScalarType(dtypes.TASK_ID)
 _LARGEST_BYTES = {"Vec": 256 * 1024, "Mat": 512 * 1024}
 """The largest local memories of any supported chip (UB, L1)."""
 _COMPUTING = frozenset(
-    "add sub mul div adds subs muls divs exp log sqrt rsqrt recip neg abs sin cos cast matmul matmul_acc maximum "
-    "minimum row_max row_min row_sum row_prod col_max col_min col_sum col_prod row_expand_mul row_expand_div "
-    "row_expand_add row_expand_sub col_expand_mul col_expand_div col_expand_add col_expand_sub".split()
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "adds",
+        "subs",
+        "muls",
+        "divs",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "recip",
+        "neg",
+        "abs",
+        "sin",
+        "cos",
+        "cast",
+        "matmul",
+        "matmul_acc",
+        "maximum",
+        "minimum",
+        "row_max",
+        "row_min",
+        "row_sum",
+        "row_prod",
+        "col_max",
+        "col_min",
+        "col_sum",
+        "col_prod",
+        "row_expand_mul",
+        "row_expand_div",
+        "row_expand_add",
+        "row_expand_sub",
+        "col_expand_mul",
+        "col_expand_div",
+        "col_expand_add",
+        "col_expand_sub",
+    ]
 )
 
 
@@ -106,7 +143,9 @@ def _python_call(state: FunctionState, node: ast.Call, found: Any) -> Any:
     }
     if dsl_name(found) is not None:
         state.fail("E206", f"`{name}` cannot be called", node.func)
-    hint = f"write {hints[name]}" if name in hints else "mark it with @pl.inline, or compute its value outside the kernel"
+    hint = (
+        f"write {hints[name]}" if name in hints else "mark it with @pl.inline, or compute its value outside the kernel"
+    )
     state.fail("E206", f"`{name}` is a Python function; kernels call operations and kernels", node.func, hint=hint)
 
 
@@ -174,10 +213,9 @@ def _dsl_call(state: FunctionState, node: ast.Call, path: str) -> Any:
     special = _SPECIAL.get(path)
     if special is not None:
         return special(state, node)
-    if path.endswith(".get_byte"):
-        found = member(path.removesuffix(".get_byte"))
-        if isinstance(found, DType):
-            return n.const(max(1, found.bits // 8), span=state.span(node))
+    size = state.python_value(node) if path.endswith(".get_byte") else MISSING
+    if size is not MISSING:
+        return n.const(size, span=state.span(node))
     if path in _STATEMENTS_ONLY:
         state.fail("E022", f"`{path}` stands in {_STATEMENTS_ONLY[path]}", node)
     if is_value_path(path) and member(path) is MISSING:
@@ -203,7 +241,7 @@ _STATEMENTS_ONLY = {
     "pl.func_attr": "the first lines of a function",
     "pl.split": "`optimizations=[pl.split(pl.SplitMode.UP_DOWN)]` of pl.at",
     "pl.cross_core_slot": "`optimizations=[pl.cross_core_slot(slot_num=2)]` of pl.at",
-    "pl.dynamic": "module code: `M = pl.dynamic(\"M\")`",
+    "pl.dynamic": 'module code: `M = pl.dynamic("M")`',
 }
 
 
@@ -247,6 +285,8 @@ def _popped(result: n.OpCall, shape: Any, dtype: Any) -> n.OpCall:
 def _check_place(state: FunctionState, node: ast.Call, result: n.Expr) -> None:
     """E340: an orchestration function launches, it does not compute."""
     if state.func_type is not FunctionType.Orchestration or not isinstance(result, n.OpCall):
+        return
+    if not is_known(result.type):
         return
     layer, _, name = result.op.partition(".")
     if layer == "tensor" and name in _COMPUTING and state.inside("incore", "spmd", "hierarchy", "split_aiv") is None:
@@ -307,14 +347,18 @@ def _shown(found: Any) -> str:
 
 def _static_assert(state: FunctionState, node: ast.Call) -> Any:
     if not node.args:
-        state.fail("E314", "`pl.static_assert` takes a condition", node, hint='pl.static_assert(ROWS % 16 == 0, "rows")')
+        state.fail(
+            "E314", "`pl.static_assert` takes a condition", node, hint='pl.static_assert(ROWS % 16 == 0, "rows")'
+        )
     test = node.args[0]
     try:
-        holds = _static_truth(state, test)
+        holds = static_truth(state, test)
     except (TypeError, ArithmeticError) as error:
         state.fail("E021", f"the condition cannot be evaluated: {error}", test)
     if holds is MISSING:
-        state.fail("E021", "a static assertion holds constants only", test, hint="check run-time values outside the kernel")
+        state.fail(
+            "E021", "a static assertion holds constants only", test, hint="check run-time values outside the kernel"
+        )
     if not holds:
         message = "static assertion failed: " + state.text.segment(test)
         if len(node.args) > 1 and isinstance(text := expressions.value(state, node.args[1]), str):
@@ -323,20 +367,23 @@ def _static_assert(state: FunctionState, node: ast.Call) -> Any:
     return None
 
 
-def _static_truth(state: FunctionState, test: ast.expr) -> Any:
+def static_truth(state: FunctionState, test: ast.expr, run_time: bool = True) -> Any:
+    """The truth of a condition on constants, MISSING when it depends on more. `run_time` also looks into kernel values
+    that are constant (extents)."""
     match test:
         case ast.Compare() if len(test.ops) == 1 and type(test.ops[0]) in _FOLDED:
-            left, right = _static(state, test.left), _static(state, test.comparators[0])
-            return MISSING if MISSING in (left, right) else _FOLDED[type(test.ops[0])](left, right)
+            left = _static(state, test.left, run_time)
+            right = _static(state, test.comparators[0], run_time)
+            return MISSING if left is MISSING or right is MISSING else _FOLDED[type(test.ops[0])](left, right)
         case ast.BoolOp():
-            parts = [_static_truth(state, v) for v in test.values]
-            if MISSING in parts:
+            parts = [static_truth(state, v, run_time) for v in test.values]
+            if any(p is MISSING for p in parts):
                 return MISSING
             return all(parts) if isinstance(test.op, ast.And) else any(parts)
         case ast.UnaryOp(op=ast.Not()):
-            inner = _static_truth(state, test.operand)
+            inner = static_truth(state, test.operand, run_time)
             return MISSING if inner is MISSING else not inner
-    return _static(state, test)
+    return _static(state, test, run_time)
 
 
 _FOLDED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -349,10 +396,10 @@ _FOLDED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
-def _static(state: FunctionState, node: ast.expr) -> Any:
+def _static(state: FunctionState, node: ast.expr, run_time: bool = True) -> Any:
     """A Python value, or a kernel expression that is constant (an extent)."""
     found = state.python_value(node)
-    if found is not MISSING:
+    if found is not MISSING or not run_time:
         return found
     result = plain(expressions.value(state, node))
     if isinstance(result, n.Expr):
@@ -393,7 +440,9 @@ def _dim(state: FunctionState, node: ast.Call) -> Any:
     if not isinstance(type_, ShapedType) or axis is None:
         return result
     if not -type_.rank <= axis < type_.rank:
-        state.fail("E320", f"axis {axis} of a tensor of rank {type_.rank}", ordered[1][1], hint=f"0 to {type_.rank - 1}")
+        state.fail(
+            "E320", f"axis {axis} of a tensor of rank {type_.rank}", ordered[1][1], hint=f"0 to {type_.rank - 1}"
+        )
     if state.func_type in (FunctionType.Orchestration, FunctionType.Opaque, FunctionType.Inline):
         return type_.shape[axis]
     return result
@@ -441,10 +490,10 @@ def kernel_arguments(state: FunctionState, parts: list[ast.expr]) -> tuple[list[
             state.error("E002", "an unpacked argument is not part of the kernel language", part)
             continue
         inner = part
-        if isinstance(part, ast.Call) and _callee_path(state, part.func) in ("pl.no_dep", "pl.tensor.no_dep"):
-            if len(part.args) == 1:
-                free.append(len(arguments))
-                inner = part.args[0]
+        wraps = isinstance(part, ast.Call) and _callee_path(state, part.func) in ("pl.no_dep", "pl.tensor.no_dep")
+        if wraps and isinstance(part, ast.Call) and len(part.args) == 1:
+            free.append(len(arguments))
+            inner = part.args[0]
         arguments.append((expressions.expression(state, inner), inner))
     return arguments, free
 
@@ -580,8 +629,8 @@ def _by_position(
             hint = "launch it with pl.submit / pl.spmd_submit, or put the keyword on the scope"
             state.fail("E332", f"`{keyword.arg}=` is not for a plain kernel call", keyword.value, hint=hint)
         if keyword.arg not in names:
-            hint = did_you_mean(str(keyword.arg), names)
-            state.fail("E330", f"`{kernel.name}` has no parameter `{keyword.arg}`", keyword.value, hint=hint)
+            near = did_you_mean(str(keyword.arg), names)
+            state.fail("E330", f"`{kernel.name}` has no parameter `{keyword.arg}`", keyword.value, hint=near)
         ordered[names.index(keyword.arg)] = (expressions.expression(state, keyword.value), keyword.value)
     missing = [name for name, found in zip(names, ordered, strict=False) if found is None]
     if missing or len(ordered) != len(names):

@@ -80,7 +80,7 @@ _ENTRIES = (
     Code(
         "E010",
         "carried values of a loop",
-        "With `init_values=` the target names one carried value each: `for i, (a, b) in pl.range(n, init_values=(a0, b0))`.",
+        "With `init_values=` the target names one carried value each: `for i, (a, b) in pl.range(...)`.",
         "for i in pl.range(4, init_values=(acc,)):",
         "for i, (acc_i,) in pl.range(4, init_values=(acc,)):",
         18,
@@ -96,7 +96,7 @@ _ENTRIES = (
     Code(
         "E012",
         "yield missing, misplaced or of another count",
-        "A loop with carried values ends in one yield with as many values; both branches of an `if` yield equally many.",
+        "A loop with carried values ends in one yield with as many values; both branches of an `if` yield alike.",
         "for i, (a,) in pl.range(4, init_values=(a0,)):\n    b = pl.add(a, a)",
         "for i, (a,) in pl.range(4, init_values=(a0,)):\n    b = pl.add(a, a)\n    a_out = pl.yield_(b)",
         20,
@@ -357,7 +357,7 @@ _ENTRIES = (
     Code(
         "E206",
         "call of something that is no operation",
-        "Kernels call operations (`pl.x`), kernels of the program and @pl.inline functions; Python functions do not run.",
+        "Kernels call operations (`pl.x`), kernels and @pl.inline functions; Python functions do not run.",
         "n = max(a, b)",
         "n = pl.max(a, b)",
     ),
@@ -475,7 +475,7 @@ _ENTRIES = (
     Code(
         "E333",
         "form of a submit",
-        "`pl.submit(self.k, ...)` gives the kernel's results and a TASK_ID; unpack them all. The SPMD form needs core_num.",
+        "`pl.submit(self.k, ...)` gives the kernel's results and a TASK_ID: unpack them. The SPMD form needs core_num.",
         "y = pl.add(pl.submit(self.k, x), z)",
         "y, tid = pl.submit(self.k, x)",
         36,

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from pypto_lab.frontend.environment import MISSING, Environment
+from pypto_lab.frontend.environment import Environment
 from pypto_lab.frontend.kernels import KernelSource
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.names import Block, BlockKind, Names
 from pypto_lab.frontend.report import Abandoned, Reporter
 from pypto_lab.frontend.text import SourceText

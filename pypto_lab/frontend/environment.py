@@ -11,16 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from pypto_lab.frontend.kernels import dsl_name
-
-
-class _Missing:
-    """Stands for "there is no such value"; None is a value."""
-
-    def __repr__(self) -> str:
-        return "missing"
-
-
-MISSING: Any = _Missing()
+from pypto_lab.frontend.members import member
+from pypto_lab.frontend.missing import MISSING
+from pypto_lab.ir.dtypes import DType
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -106,7 +99,7 @@ class Environment:
         """The Python value of an expression without DSL variables, else MISSING.
 
         `hidden` says which names are DSL variables. Operators, attributes and subscripts of plain values are evaluated;
-        calls are not (upstream folds the same trees). Raises ArithmeticError, TypeError ... as Python would.
+        calls are not, but for `get_byte` of a dtype. Raises ArithmeticError, TypeError ... as Python would.
         """
         match node:
             case ast.Constant():
@@ -122,6 +115,8 @@ class Environment:
                 return MISSING if operand is MISSING else _UNARY[type(node.op)](operand)
             case ast.Subscript():
                 return self._item(node, hidden)
+            case ast.Call(func=ast.Attribute(attr="get_byte"), args=[], keywords=[]):
+                return self._bytes(node.func.value)
             case ast.Tuple() | ast.List():
                 items = [self.value(e, hidden) for e in node.elts]
                 if any(i is MISSING for i in items):
@@ -134,6 +129,12 @@ class Environment:
         if base is MISSING or dsl_name(base) is not None:
             return MISSING
         return getattr(base, node.attr, MISSING)
+
+    def _bytes(self, node: ast.expr) -> Any:
+        """`pl.BF16.get_byte()`: the size of a dtype, the one call that folds."""
+        path = self.path(node)
+        dtype = self.value(node) if path is None else member(path)
+        return max(1, dtype.bits // 8) if isinstance(dtype, DType) else MISSING
 
     def _binary(self, node: ast.BinOp, hidden: Callable[[str], bool]) -> Any:
         left, right = self.value(node.left, hidden), self.value(node.right, hidden)

@@ -9,9 +9,9 @@ from typing import Any
 
 from pypto_lab.frontend import calls, subscripts
 from pypto_lab.frontend.context import FunctionState
-from pypto_lab.frontend.environment import MISSING
 from pypto_lab.frontend.kernels import DimArithmetic, DimExpression, DynamicDim, dsl_name, source_of
 from pypto_lab.frontend.members import RUNTIME, is_value_path, member, unknown_member
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.typing import kind_name
 from pypto_lab.ir import arith
@@ -160,8 +160,9 @@ def _value(state: FunctionState, node: ast.expr) -> Any:
         case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
             hint = "unroll it: `for i in pl.unroll(4): ...`; only `deps=[...]` takes a comprehension"
             state.fail("E005", "a comprehension is not part of the kernel language", node, hint=hint)
-    what, hint = _FORBIDDEN.get(type(node), (f"`{type(node).__name__}`", None))
-    state.fail("E002", f"{what} is not part of the kernel language", node, hint=hint)
+    forbidden: tuple[str, str | None] = _FORBIDDEN.get(type(node)) or (f"`{type(node).__name__}`", None)
+    what, advice = forbidden
+    state.fail("E002", f"{what} is not part of the kernel language", node, hint=advice)
 
 
 def _as_expr(state: FunctionState, node: ast.expr, found: Any) -> n.Expr:
@@ -333,7 +334,9 @@ def _tensor_attribute(state: FunctionState, node: ast.Attribute) -> Any:
 def _dsl_value(state: FunctionState, node: ast.expr, path: str) -> Any:
     found = member(path)
     if found is not MISSING:
-        return n.const(found, span=state.span(node)) if isinstance(found, int) and not isinstance(found, Enum) else found
+        return (
+            n.const(found, span=state.span(node)) if isinstance(found, int) and not isinstance(found, Enum) else found
+        )
     if is_value_path(path):
         message, hint = unknown_member(path)
         state.fail("E201", message, node, hint=hint)
@@ -376,9 +379,7 @@ def _scalars_only(state: FunctionState, node: ast.expr, sign: str, *operands: n.
     state.fail("E311", message, node, hint=hint)
 
 
-def _checked(
-    state: FunctionState, node: ast.expr, operands: Sequence[ast.expr], build: Callable[[], n.Expr]
-) -> n.Expr:
+def _checked(state: FunctionState, node: ast.expr, operands: Sequence[ast.expr], build: Callable[[], n.Expr]) -> n.Expr:
     """The result of `build`, its OpError reported at the operand at fault."""
     try:
         return build()
@@ -412,7 +413,9 @@ def _comparison(state: FunctionState, node: ast.Compare) -> n.Expr:
     op = _COMPARISONS.get(type(node.ops[0]))
     sign = _SIGNS[type(node.ops[0])]
     if op is None:
-        state.fail("E003", f"the operator `{sign}` is not part of the kernel language", node, hint="compare with == or !=")
+        state.fail(
+            "E003", f"the operator `{sign}` is not part of the kernel language", node, hint="compare with == or !="
+        )
     other = node.comparators[0]
     left, right = expression(state, node.left), expression(state, other)
     _scalars_only(state, node, sign, left, right)

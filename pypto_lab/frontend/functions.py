@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pypto_lab.frontend import annotations, calls, outputs, statements
+from pypto_lab.frontend import calls, outputs, statements, type_forms
 from pypto_lab.frontend.context import FunctionState, ProgramState, Signature
 from pypto_lab.frontend.environment import Environment
 from pypto_lab.frontend.kernels import KernelSource
@@ -31,9 +31,7 @@ _KIND_TYPES = {
     "inline": FunctionType.Inline,
 }
 _CORE_TYPES = {"aic": FunctionType.AIC, "aiv": FunctionType.AIV, "mixed": FunctionType.Group}
-_WITHOUT_SELF = frozenset(
-    {FunctionType.InCore, FunctionType.AIC, FunctionType.AIV, FunctionType.Group}
-)
+_WITHOUT_SELF = frozenset({FunctionType.InCore, FunctionType.AIC, FunctionType.AIV, FunctionType.Group})
 
 
 @dataclass
@@ -120,12 +118,19 @@ def open_function(
     if func_type is FunctionType.Inline:
         written = _declared_outputs(state, node, params)
     try:
-        returns = annotations.returns(state, node.returns)
+        returns = type_forms.returns(state, node.returns)
     except Abandoned:
         returns = None
-    return Reading(
-        state, kernel, name or kernel.name, node, params, returns, state.level, final_role, written
-    )
+    if kernel.is_jit and not _names_several(state, node.returns) and not _is_placeholder(_without_docstring(node)[1]):
+        returns = None  # of jit functions only `tuple[...]` counts, else what is returned (2.11, rule 7)
+    return Reading(state, kernel, name or kernel.name, node, params, returns, state.level, final_role, written)
+
+
+def _names_several(state: FunctionState, node: ast.expr | None) -> bool:
+    if not isinstance(node, ast.Subscript):
+        return False
+    is_tuple = isinstance(node.value, ast.Name) and node.value.id == "tuple"
+    return is_tuple or state.path(node.value) == "pl.Tuple"
 
 
 def _declared_outputs(state: FunctionState, node: ast.FunctionDef, params: Sequence[n.Param]) -> tuple[n.Param, ...]:
@@ -260,7 +265,8 @@ def _attributes(reading: Reading) -> dict[str, Any]:
 def _finished(reading: Reading) -> n.Body:
     """The body; a jit function without `return` gives its first output (2.11, rule 7)."""
     state = reading.state
-    if state.is_jit and not state.returns and reading.outputs:
+    stated_none = isinstance(reading.node.returns, ast.Constant) and reading.node.returns.value is None
+    if state.is_jit and not state.returns and reading.outputs and not stated_none:
         first = reading.outputs[0]
         binding = state.names.get(first.name)
         var = binding.var if binding is not None else first.var
@@ -273,7 +279,8 @@ def _returned_types(reading: Reading) -> tuple[Type, ...]:
     """The types of the returned values; several `return`s agree."""
     found = reading.state.returns
     if not found:
-        return ()
+        without_body = reading.state.is_jit and not reading.state.body
+        return (reading.outputs[0].type,) if without_body and reading.outputs else ()
     first = max((values for values, _ in found), key=len)
     for values, span in found:
         if len(values) != len(first):

@@ -45,9 +45,11 @@ def _located(state: FunctionState, node: ast.AST, kernel: KernelSource) -> Locat
 
 
 def _callee_state(state: FunctionState, kernel: KernelSource, located: Located) -> FunctionState:
-    """The caller's state with the callee's text and Python names. Names of the caller's environment are the fallback."""
+    """The caller's state with the callee's text and Python names; the caller's Python names are the fallback."""
     own = Environment.of(kernel.function, kernel.closure)
-    environment = Environment({**state.environment.closure, **own.closure}, {**state.environment.globals, **own.globals})
+    environment = Environment(
+        {**state.environment.closure, **own.closure}, {**state.environment.globals, **own.globals}
+    )
     return dataclasses.replace(
         state,
         text=located.text,
@@ -88,8 +90,11 @@ def _bind_formal(
     caller's name keeps its meaning."""
     span = state.span(node)
     inner.constants.pop(name, None)
-    if not isinstance(value, n.Expr) or (isinstance(value, (n.ConstInt, n.ConstFloat, n.ConstBool)) and not copied):
-        inner.constants[name] = value.value if isinstance(value, n.Expr) else value
+    if not isinstance(value, n.Expr):
+        inner.constants[name] = value
+        return
+    if isinstance(value, (n.ConstInt, n.ConstFloat, n.ConstBool)) and not copied:
+        inner.constants[name] = value.value
         return
     if isinstance(value, n.Var) and not copied:
         state.names.declare(name, value, span)

@@ -1,8 +1,8 @@
 """What a user's file leaves behind when it runs on the stand-in modules: kernel functions, program classes, symbols.
 
-Decorators of `pypto_lab.compat` make these objects; `frontend.source.program_of` reads them. The protocol between the two:
+Decorators of `pypto_lab.compat` make these objects; `frontend.source.program_of` reads them. The protocol between them:
 
-* a Python object with the attribute `_pypto_lab_source` (a :class:`KernelSource` or :class:`ProgramSource`) is that kernel;
+* an object with the attribute `_pypto_lab_source` (a :class:`KernelSource` or :class:`ProgramSource`) is that kernel;
 * a stand-in of a namespace, op or type carries `_pypto_lab_name`, its dotted DSL name (`"pl"`, `"pl.tile"`, `"pl.add"`,
   `"pld.system.notify"`, `"pl.Tensor"`); attributes of a namespace need not exist, the reader only follows the text;
 * dtypes are `ir.dtypes.DType` objects and enum members are members of `ir.enums`;

@@ -1,4 +1,4 @@
-"""Asynchronous launches: `pl.submit`, `pl.spmd_submit`, dependency lists and predicates (`reference/language.md` 2.9)."""
+"""Asynchronous launches: `pl.submit`, `pl.spmd_submit`, dependencies and predicates (`reference/language.md` 2.9)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from pypto_lab.frontend import calls, expressions
 from pypto_lab.frontend.context import FunctionState
-from pypto_lab.frontend.environment import MISSING
+from pypto_lab.frontend.invoke import Argument
 from pypto_lab.frontend.kernels import kernel_of
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.typing import is_known, kind_name
 from pypto_lab.ir import arith, dtypes
@@ -30,7 +31,9 @@ def submit(state: FunctionState, node: ast.Call) -> n.Submit:
     signature = _launched(state, node, path, arguments)
     core_num = _keyword(node, "core_num")
     if spmd and core_num is None:
-        state.fail("E333", "`pl.spmd_submit` needs `core_num`", node, hint=f"{path}(self.{signature.name}, ..., core_num=8)")
+        state.fail(
+            "E333", "`pl.spmd_submit` needs `core_num`", node, hint=f"{path}(self.{signature.name}, ..., core_num=8)"
+        )
     _check_keywords(state, node, path, spmd)
     calls.check_arguments(state, node, signature, arguments)
     attrs = calls.attributes(state, node)
@@ -52,7 +55,7 @@ def submit(state: FunctionState, node: ast.Call) -> n.Submit:
     )
 
 
-def _launched(state: FunctionState, node: ast.Call, path: str, arguments: list[calls.Argument]) -> Any:
+def _launched(state: FunctionState, node: ast.Call, path: str, arguments: list[Argument]) -> Any:
     """The signature of the kernel a submit names: `self.k`, or in a jit body the dependency's bare name."""
     target = node.args[0]
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
@@ -79,7 +82,9 @@ def _check_keywords(state: FunctionState, node: ast.Call, path: str, spmd: bool)
     for keyword in node.keywords:
         if keyword.arg in known:
             continue
-        hint = "use pl.spmd_submit" if keyword.arg in ("core_num", "sync_start") else f"known: {', '.join(sorted(known))}"
+        hint = (
+            "use pl.spmd_submit" if keyword.arg in ("core_num", "sync_start") else f"known: {', '.join(sorted(known))}"
+        )
         state.fail("E333", f"`{path}` has no keyword `{keyword.arg}`", keyword.value, hint=hint)
 
 
@@ -143,10 +148,10 @@ def _entries(state: FunctionState, node: ast.expr) -> Iterator[ast.expr]:
         case ast.ListComp() | ast.GeneratorExp():
             yield from _unrolled(state, node)
         case _:
-            if isinstance(node, ast.Name) and node.id in state.names:
-                if isinstance(state.names.bindings[node.id].var.type, ArrayType):
-                    yield node
-                    return
+            binding = state.names.get(node.id) if isinstance(node, ast.Name) else None
+            if binding is not None and isinstance(binding.var.type, ArrayType):
+                yield node
+                return
             state.fail("E334", "`deps` is a list", node, hint="deps=[tid]")
 
 
@@ -189,7 +194,7 @@ class _Replace(ast.NodeTransformer):
     def __init__(self, name: str, number: int) -> None:
         self.name, self.number = name, number
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 (the name ast.NodeTransformer looks for)
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.copy_location(ast.Constant(self.number), node) if node.id == self.name else node
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from pypto_lab.frontend import blocks, calls, expressions, scopes, statements
 from pypto_lab.frontend.context import FunctionState, Yielded
-from pypto_lab.frontend.environment import MISSING
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.names import Binding
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.typing import is_known, kind_name, mismatch, type_text
@@ -50,22 +50,23 @@ def for_loop(state: FunctionState, node: ast.For) -> None:
     """Any `for`. Raises Abandoned after reporting."""
     if node.orelse:
         state.error("E001", "`else` of a loop is not part of the kernel language", node.orelse[0])
-    path = state.path(node.iter.func) if isinstance(node.iter, ast.Call) else None
-    if not isinstance(node.iter, ast.Call) or path is None:
+    call = node.iter
+    path = state.path(call.func) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or path is None:
         _not_a_loop(state, node)
-    if path == "pl.while_":
-        _while_form(state, node, node.iter)
+    elif path == "pl.while_":
+        _while_form(state, node, call)
     elif path == "pl.spmd":
-        scopes.spmd_loop(state, node, node.iter)
+        scopes.spmd_loop(state, node, call)
     elif path == "pl.split_aiv":
-        scopes.split_aiv(state, node, node.iter)
+        scopes.split_aiv(state, node, call)
     elif path in _KINDS:
-        _counted(state, node, node.iter, _KINDS[path])
+        _counted(state, node, call, _KINDS[path])
     else:
         _not_a_loop(state, node)
 
 
-def _not_a_loop(state: FunctionState, node: ast.For) -> None:
+def _not_a_loop(state: FunctionState, node: ast.For) -> NoReturn:
     called = node.iter.func if isinstance(node.iter, ast.Call) else None
     variable = state.text.segment(node.target)
     if isinstance(called, ast.Name) and called.id == "range" and "range" not in state.names:
@@ -99,7 +100,9 @@ def _counted(state: FunctionState, node: ast.For, call: ast.Call, kind: ForKind)
     initial = keywords.get("init_values")
     target = _target(state, node, initial is not None)
     if initial is not None and kind is ForKind.Unroll:
-        state.error("E010", "`pl.unroll` carries no values", initial, hint="re-bind the names in the body, or use pl.range")
+        state.error(
+            "E010", "`pl.unroll` carries no values", initial, hint="re-bind the names in the body, or use pl.range"
+        )
     carry = _carry(state, node, call, target, initial)
     tag = kind.value
     span = state.span(call)
@@ -236,15 +239,15 @@ def _names(state: FunctionState, elements: Sequence[ast.expr]) -> tuple[ast.Name
     return tuple(names)
 
 
-def _carry(
-    state: FunctionState, node: ast.For, call: ast.Call, target: Target, initial: ast.expr | None
-) -> Carry:
+def _carry(state: FunctionState, node: ast.For, call: ast.Call, target: Target, initial: ast.expr | None) -> Carry:
     """The IterArgs of a loop, checked against the target (E010)."""
     values = _initial_values(state, initial)
     if initial is None:
         if target.has_tuple:
             hint = f"add `init_values=({', '.join(c.id + '0' for c in target.carried)},)`"
-            state.fail("E010", "the target names carried values, but the loop has no `init_values`", node.target, hint=hint)
+            state.fail(
+                "E010", "the target names carried values, but the loop has no `init_values`", node.target, hint=hint
+            )
         return Carry((), {})
     if len(values) != len(target.carried):
         line = _corrected(state, node, call, target, len(values))
@@ -356,9 +359,9 @@ def _while_form(state: FunctionState, node: ast.For, call: ast.Call) -> None:
 
 def _condition_call(state: FunctionState, node: ast.For) -> ast.expr:
     first = node.body[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Call):
-        if state.path(first.value.func) == "pl.cond" and len(first.value.args) == 1:
-            return first.value.args[0]
+    call = first.value if isinstance(first, ast.Expr) else None
+    if isinstance(call, ast.Call) and state.path(call.func) == "pl.cond" and len(call.args) == 1:
+        return call.args[0]
     state.fail("E013", "the first statement of a `pl.while_` loop is `pl.cond(...)`", first, hint=_WHILE_TEMPLATE)
     raise Abandoned
 
@@ -378,5 +381,3 @@ def while_loop(state: FunctionState, node: ast.While) -> None:
         body, yielded = blocks.loop(state, node.body, state.span(node.test))
     _results(state, node, Carry((), {}), yielded, False)
     state.emit(n.While(condition=condition, body=body, span=state.span(node)))
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from pypto_lab.frontend.environment import MISSING
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.ir import dtypes, enums
 from pypto_lab.ir.diagnostics import nearest
 

@@ -211,6 +211,8 @@ class Names:
             second = self.bindings.get(name)
             if second is None:
                 self.bindings[name] = first
+            elif not is_known(first.var.type) or not is_known(second.var.type):
+                continue
             elif second.var is not first.var and before.get(name) not in (first, second):
                 self.bindings[name] = Binding(second.var, second.block, second.span, (first.var, first.span))
             elif before.get(name) == second and first != second:

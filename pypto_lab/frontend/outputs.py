@@ -1,4 +1,4 @@
-"""What a function does with its parameters: outputs that are never written, read too early, or inputs that are written."""
+"""What a function does with its parameters: outputs never written or read too early, inputs that are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scopes: `pl.at`, `pl.spmd`, `pl.cluster`, `pl.scope`, `pl.manual_scope`, `pl.split_aiv` (`reference/language.md` 2.7)."""
+"""Scopes: `pl.at`, `pl.spmd`, `pl.cluster`, `pl.scope`, `pl.manual_scope`, `pl.split_aiv` (language.md 2.7)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,32 @@ from pypto_lab.ir.types import ScalarType
 from pypto_lab.ir.visitor import walk
 
 _AT = frozenset(
-    "level role optimizations deps no_dep_args dumps allow_early_resolve name_hint windowize predicate slot_num".split()
+    [
+        "level",
+        "role",
+        "optimizations",
+        "deps",
+        "no_dep_args",
+        "dumps",
+        "allow_early_resolve",
+        "name_hint",
+        "windowize",
+        "predicate",
+        "slot_num",
+    ]
 )
 _SPMD = frozenset(
-    "core_num sync_start name_hint optimizations deps no_dep_args dumps allow_early_resolve predicate".split()
+    [
+        "core_num",
+        "sync_start",
+        "name_hint",
+        "optimizations",
+        "deps",
+        "no_dep_args",
+        "dumps",
+        "allow_early_resolve",
+        "predicate",
+    ]
 )
 _SCOPES = ("pl.at", "pl.spmd", "pl.cluster", "pl.scope", "pl.manual_scope")
 _LEGACY = frozenset({"pl.incore", "pl.auto_incore"})
@@ -61,7 +83,8 @@ def with_scope(state: FunctionState, node: ast.With) -> None:
     if not isinstance(call, ast.Call) or path not in (*_SCOPES, *_LEGACY):
         _body_anyway(state, node)
         _no_scope(state, call, path)
-    assert isinstance(call, ast.Call) and path is not None
+    assert isinstance(call, ast.Call)
+    assert path is not None
     if item.optional_vars is not None and path not in ("pl.at", "pl.spmd"):
         state.error("E022", f"`{path}` gives no task id", item.optional_vars, hint="`as tid` is for pl.at and pl.spmd")
     _FORMS[path](state, node, call)
@@ -421,7 +444,9 @@ def split_aiv(state: FunctionState, node: ast.For, call: ast.Call) -> None:
     span = state.span(call)
     count = arith.constant(expressions.expression(state, call.args[0])) if call.args else None
     if count != 2:
-        state.error("E020", "there are two vector lanes: the count is 2", call.args[0] if call.args else call, hint=hint)
+        state.error(
+            "E020", "there are two vector lanes: the count is 2", call.args[0] if call.args else call, hint=hint
+        )
     mode_node = _keyword(call, "mode") or (call.args[1] if len(call.args) > 1 else None)
     mode = expressions.value(state, mode_node) if mode_node is not None else None
     if not isinstance(mode, SplitMode):
@@ -442,7 +467,9 @@ def split_aiv(state: FunctionState, node: ast.For, call: ast.Call) -> None:
 
 def _check_split_place(state: FunctionState, span: Span) -> None:
     outer = state.inside("split_aiv")
-    around = next((r for r in _regions(state) if r.tag in ("incore", "spmd") and r.split not in (None, SplitMode.NONE)), None)
+    around = next(
+        (r for r in _regions(state) if r.tag in ("incore", "spmd") and r.split not in (None, SplitMode.NONE)), None
+    )
     for found, message in (
         (outer, "`pl.split_aiv` inside another one"),
         (around, "`pl.split_aiv` inside a scope that `pl.split` splits already"),

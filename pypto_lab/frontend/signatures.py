@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto_lab.frontend import annotations
-from pypto_lab.frontend.annotations import Annotated, Bare
+from pypto_lab.frontend import type_forms
 from pypto_lab.frontend.context import FunctionState
-from pypto_lab.frontend.environment import MISSING
 from pypto_lab.frontend.kernels import DynamicDim
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
+from pypto_lab.frontend.type_forms import Annotated, Bare
 from pypto_lab.frontend.typing import dim_text, is_known, type_text
 from pypto_lab.ir import arith, dtypes
 from pypto_lab.ir import nodes as n
@@ -68,7 +68,7 @@ class Given:
 
 
 def read_params(state: FunctionState, node: ast.FunctionDef, given: Given) -> tuple[n.Param, ...]:
-    """The parameters of a function, declared in its names. Mistakes are reported; such a parameter has an unknown type."""
+    """The parameters of a function, declared in its names. After a mistake a parameter has an unknown type."""
     nodes = _argument_nodes(state, node)
     found: dict[str, Annotated | None] = {}
     scalars_first = sorted(nodes, key=lambda a: not _looks_scalar(state, a))
@@ -120,7 +120,7 @@ def _annotation(state: FunctionState, argument: ast.arg) -> Annotated | None:
         state.error("E101", f"the parameter `{argument.arg}` has no annotation", argument, hint=hint)
         return None
     try:
-        stated = annotations.parameter(state, argument.annotation)
+        stated = type_forms.parameter(state, argument.annotation)
     except Abandoned:
         return None
     if isinstance(stated.type, TensorType) and stated.type.view is not None and state.is_jit:
@@ -132,7 +132,11 @@ def _annotation(state: FunctionState, argument: ast.arg) -> Annotated | None:
 def _declare(state: FunctionState, argument: ast.arg, stated: Annotated, type_: Type) -> None:
     span = state.span(argument)
     var = n.Var(name=argument.arg, type=type_, span=span)
-    if isinstance(type_, ScalarType) and type_.dtype in (dtypes.INDEX, dtypes.INT64) and _is_symbol(state, argument.arg):
+    if (
+        isinstance(type_, ScalarType)
+        and type_.dtype in (dtypes.INDEX, dtypes.INT64)
+        and _is_symbol(state, argument.arg)
+    ):
         var = state.program.symbol(argument.arg, span)
     direction = Direction.In if state.func_type is FunctionType.Inline else stated.direction
     state.params[argument.arg] = n.Param(var=var, direction=direction, span=span)
@@ -179,7 +183,9 @@ def _tensor_type(
     if isinstance(type_, Bare):
         if not state.is_jit and state.func_type is not FunctionType.Inline:
             hint = f"write `{argument.arg}: pl.Tensor[[rows, cols], pl.FP32]`"
-            state.error("E103", f"`{type_.head}` needs dimensions and a dtype", argument.annotation or argument, hint=hint)
+            state.error(
+                "E103", f"`{type_.head}` needs dimensions and a dtype", argument.annotation or argument, hint=hint
+            )
             return UNKNOWN
         if given.arguments is not None:
             return _from_argument(state, argument, type_, given, dynamic)
@@ -202,9 +208,7 @@ def _sample_facts(sample: Any) -> tuple[tuple[int, ...], DType | None] | None:
     return tuple(int(d) for d in shape), TORCH_DTYPES.get(str(dtype).rpartition(".")[2])
 
 
-def _from_sample(
-    state: FunctionState, argument: ast.arg, bare: Bare, given: Given, dynamic: dict[int, n.Var]
-) -> Type:
+def _from_sample(state: FunctionState, argument: ast.arg, bare: Bare, given: Given, dynamic: dict[int, n.Var]) -> Type:
     """A bare tensor parameter of an entry takes the shape and dtype of the argument."""
     name = argument.arg
     sample = None if given.samples is None else given.samples.get(name)
@@ -293,9 +297,7 @@ def _from_argument(
             message = f"the type of the bare `{argument.arg}` cannot be taken from the call: the argument is {what}"
             state.error("E124", message, argument, labels=labels, hint=hint)
         return UNKNOWN
-    dims = tuple(
-        dynamic.get(i) or _callee_dim(state, argument.arg, i, d) for i, d in enumerate(type_.shape)
-    )
+    dims = tuple(dynamic.get(i) or _callee_dim(state, argument.arg, i, d) for i, d in enumerate(type_.shape))
     return TensorType(dims, type_.dtype, distributed=type_.distributed or bare.distributed)
 
 

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from pypto_lab.frontend import annotations, blocks, calls, expressions, loops, scopes, subscripts
+from pypto_lab.frontend import blocks, calls, expressions, loops, scopes, subscripts, type_forms
 from pypto_lab.frontend.context import FunctionState, Yielded
-from pypto_lab.frontend.environment import MISSING
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.names import Binding, BlockKind, Rebinding, TypeChanged
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.typing import Mismatch, dims_text, is_known, kind_name, mismatch, type_text
@@ -192,7 +192,7 @@ def _check_type_known(state: FunctionState, name: str, value: n.Expr, node: ast.
 
 
 def bind(state: FunctionState, name: str, value: n.Expr, node: ast.AST, how: Rebinding) -> n.Var:
-    """Emits `name = value`. A changed type is reported (E107, E108); a second assignment under strict_ssa too (E204)."""
+    """Emits `name = value`. A changed type (E107) and a second assignment under strict_ssa (E204) are reported."""
     span = state.span(node)
     previous = state.names.get(name)
     if state.strict_ssa and previous is not None:
@@ -233,7 +233,7 @@ def _annotated(state: FunctionState, node: ast.AnnAssign) -> None:
 def _stated_type(state: FunctionState, node: ast.expr) -> Type | None:
     """The annotation's type, None after a mistake in it (the value's own type then counts)."""
     try:
-        return annotations.type_of(state, node)
+        return type_forms.type_of(state, node)
     except Abandoned:
         return None
 
@@ -265,7 +265,11 @@ def _annotated_scalar(state: FunctionState, value: n.Expr, stated: ScalarType, n
     if difference is not None:
         _annotation_mismatch(state, stated, value.type, difference, node)
         return value
-    if isinstance(value.type, ScalarType) and value.type.dtype != stated.dtype and _is_narrowing(value.type.dtype, stated.dtype):
+    if (
+        isinstance(value.type, ScalarType)
+        and value.type.dtype != stated.dtype
+        and _is_narrowing(value.type.dtype, stated.dtype)
+    ):
         return n.Unary(op="Cast", operand=value, type=stated, span=value.span)
     if not is_known(value.type) and not isinstance(value, n.Var):
         return dataclasses.replace(value, type=stated)
@@ -378,9 +382,7 @@ def _target_names(
     return names
 
 
-def _unpack_display(
-    state: FunctionState, target: ast.Tuple | ast.List, value: n.MakeTuple, node: ast.Assign
-) -> None:
+def _unpack_display(state: FunctionState, target: ast.Tuple | ast.List, value: n.MakeTuple, node: ast.Assign) -> None:
     """`a, b = x, y`: evaluated before anything is assigned, so that names can be swapped."""
     if len(target.elts) != len(value.elements):
         state.fail("E006", f"{len(target.elts)} names for {len(value.elements)} values", target)
@@ -437,7 +439,7 @@ def _bare_yield(state: FunctionState, node: ast.Call) -> None:
     region = state.inside("range", "parallel", "unroll", "pipeline", "while")
     if region is not None and region.carries is not None:
         hint = f"name the results: `{left or 'v_out'} = pl.yield_({text})`"
-        state.fail("E011", "the results of this loop get no names", node, hint=hint)
+        state.error("E011", "the results of this loop get no names", node, hint=hint)
     state.yields[-1].append(Yielded((), values, (None,) * len(values), state.span(node)))
     state.emit(n.Yield(values=values, span=state.span(node)))
 
@@ -486,10 +488,11 @@ def _is_bind_dynamic(state: FunctionState, node: ast.Call) -> bool:
 def _if(state: FunctionState, node: ast.If) -> None:
     condition = expressions.condition(state, node.test)
     before = state.names.snapshot()
-    then_body, then_yield = blocks.branch(state, node.body)
+    holds = _constant_truth(state, node.test)
+    then_body, then_yield = blocks.branch(state, node.body, dead=holds is False)
     then = state.names.snapshot()
     state.names.bindings = dict(before)
-    else_body, else_yield = blocks.branch(state, node.orelse)
+    else_body, else_yield = blocks.branch(state, node.orelse, dead=holds is True)
     if then_yield is None and else_yield is None:
         state.names.merge(before, then)
         state.emit(n.If(condition=condition, then_body=then_body, else_body=else_body, span=state.span(node)))
@@ -502,9 +505,16 @@ def _if(state: FunctionState, node: ast.If) -> None:
     state.emit(stmt)
 
 
-def _if_results(
-    state: FunctionState, node: ast.If, then: Yielded | None, other: Yielded | None
-) -> tuple[n.Var, ...]:
+def _constant_truth(state: FunctionState, node: ast.expr) -> bool | None:
+    """The value of a condition on Python constants, None for any other."""
+    try:
+        found = calls.static_truth(state, node, run_time=False)
+    except (Abandoned, TypeError, ArithmeticError):
+        return None
+    return found if isinstance(found, bool) else None
+
+
+def _if_results(state: FunctionState, node: ast.If, then: Yielded | None, other: Yielded | None) -> tuple[n.Var, ...]:
     """The names that both branches yield."""
     if then is None or other is None:
         there = then or other
@@ -543,8 +553,6 @@ def declare_result(state: FunctionState, name: str, type_: Type, span: Span) -> 
 
 
 def _return(state: FunctionState, node: ast.Return) -> None:
-    if state.inlined and not state.returns:
-        pass
     values: tuple[n.Expr, ...] = ()
     if isinstance(node.value, ast.Tuple):
         values = tuple(expressions.expression(state, e) for e in node.value.elts)

@@ -260,7 +260,9 @@ def _window_write(
         if not is_known(source.type):
             raise Abandoned
         hint = "fill the window: pl.full(shape, dtype=..., value=...)"
-        state.fail("E322", f"a window takes a tensor or tile, this is a {kind_name(source.type)}", source_node, hint=hint)
+        state.fail(
+            "E322", f"a window takes a tensor or tile, this is a {kind_name(source.type)}", source_node, hint=hint
+        )
     _check_window(state, target, base, axes, source, source_node)
     source = _full_rank(state, source, source_node, axes)
     layer = "tile" if isinstance(base.type, TileType) else "tensor"

@@ -54,7 +54,7 @@ class SourceText:
 
     def segment(self, node: ast.AST) -> str:
         """The text of a node on one line (for messages)."""
-        found = ast.get_source_segment(self.text, node)  # type: ignore[arg-type]
+        found = ast.get_source_segment(self.text, node)
         return " ".join((found or ast.unparse(node)).split())
 
 

@@ -332,6 +332,13 @@ class Function:
                 return p
         raise KeyError(f"{self.name} has no parameter {name!r}; it has {[p.name for p in self.params]}")
 
+    def as_python(self) -> str:
+        """The function as DSL text in the compiler's dump format."""
+        from pypto_lab.ir.printer import print_function  # the printer imports this module
+
+        text: str = print_function(self)
+        return text
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Program:
@@ -352,7 +359,8 @@ class Program:
 
     @property
     def entry(self) -> Function:
-        """The function a caller runs: the stated entry, else the only function, else the last Orchestration one.
+        """The function a caller runs: the stated entry, else the only function, else the last host orchestrator, else
+        the last Orchestration one.
 
         Raises ValueError when none of these exists.
         """
@@ -360,6 +368,9 @@ class Program:
             return self.functions[self.entry_name]
         if len(self.functions) == 1:
             return next(iter(self.functions.values()))
+        for function in reversed(list(self.functions.values())):
+            if function.level is Level.HOST and function.role is Role.Orchestrator:
+                return function
         for function in reversed(list(self.functions.values())):
             if function.func_type is FunctionType.Orchestration:
                 return function

@@ -396,6 +396,7 @@ class _Printer:
     def _if(self, stmt: n.If) -> None:
         leaks = not stmt.return_vars
         self.line(f"if {self.expr(stmt.condition)}:")
+        self._reserve(stmt.return_vars)
         self.yield_targets.append(stmt.return_vars)
         with self.names.block(leaks):
             self.body(stmt.then_body)
@@ -404,7 +405,10 @@ class _Printer:
             with self.names.block(leaks):
                 self.body(stmt.else_body)
         self.yield_targets.pop()
-        for var in stmt.return_vars:
+
+    def _reserve(self, results: Sequence[n.Var]) -> None:
+        """Names the results of a loop or an if before its blocks: every yield and every later use must agree."""
+        for var in results:
             self.names.define(var)
 
     def _for(self, stmt: n.For) -> None:
@@ -417,18 +421,15 @@ class _Printer:
         attrs = {k: v for k, v in stmt.attrs.items() if k != "pipeline_stages" or stmt.kind is not ForKind.Pipeline}
         if attrs:
             args.append(f"attrs={self.attrs(attrs)}")
+        self._reserve(stmt.return_vars)
         with self.names.block(leaks=not stmt.iter_args):
-            with self.names.block(leaks=False):
-                target = self.names.define(stmt.loop_var)
-            self.names.define(stmt.loop_var)
+            target = self.names.define(stmt.loop_var)
             if stmt.iter_args:
                 target += f", {self._targets(stmt.iter_args)}"
             self.line(f"for {target} in pl.{stmt.kind.value}({', '.join(args)}):")
             self._loop_body(stmt)
         if not stmt.iter_args:
             self._forget(stmt.loop_var)
-        for var in stmt.return_vars:
-            self.names.define(var)
 
     def _forget(self, var: n.Var) -> None:
         """A loop variable ends with its loop, even where the other names of the body stay visible."""
@@ -460,13 +461,12 @@ class _Printer:
                 self._loop_body(stmt)
             return
         init = self._init_values(stmt.iter_args)
+        self._reserve(stmt.return_vars)
         with self.names.block(leaks=False):
             self.line(f"for {self._targets(stmt.iter_args)} in pl.while_({init}):")
             self.lines.append(f"{self.indent}{INDENT}pl.cond({self.expr(stmt.condition)})")
             if stmt.body:
                 self._loop_body(stmt)
-        for var in stmt.return_vars:
-            self.names.define(var)
 
     def _yield(self, stmt: n.Yield) -> None:
         call = f"pl.yield_({', '.join(map(self.expr, stmt.values))})"
@@ -474,12 +474,11 @@ class _Printer:
         if len(targets) != len(stmt.values) or not targets:
             self.line(call)
             return
-        with self.names.block(leaks=False):
-            names = [self.names.define(v) for v in targets]
-            if len(targets) == 1:
-                self.line(f"{names[0]}: {self.type(targets[0].type)} = {call}")
-            else:
-                self.line(f"{', '.join(names)} = {call}")
+        names = [self.names.use(v) for v in targets]
+        if len(targets) == 1:
+            self.line(f"{names[0]}: {self.type(targets[0].type)} = {call}")
+        else:
+            self.line(f"{', '.join(names)} = {call}")
 
     def _return(self, stmt: n.Return) -> None:
         values = ", ".join(map(self.expr, stmt.values))

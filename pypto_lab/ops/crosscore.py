@@ -18,6 +18,8 @@ BACKWARD = SplitMode.LEFT_RIGHT
 SPLIT = Attr("split", "split", 0)
 LANE_STRIDE = Attr("lane_stride", "int", None, printed=False)
 PIPE_ID = Attr("id", "int", None, printed=False)
+POPPED_TYPE = (Attr("shape", "any", None, printed=False), Attr("dtype", "dtype", None, printed=False))
+"""How a pop without an annotation says what it takes."""
 
 
 def _split_code(operands: Operands, last: SplitMode) -> SplitMode:
@@ -167,7 +169,7 @@ OPS.add(
     Op(
         "tile.tpop_from_aic",
         args=(),
-        attrs=(SPLIT, LANE_STRIDE, PIPE_ID),
+        attrs=(SPLIT, LANE_STRIDE, PIPE_ID, *POPPED_TYPE),
         infer=_popped(FORWARD),  # type: ignore[arg-type]
         torch=Torch("cross_core_rt.pop_from_aic", result=("valid_shape",)),
         doc="Vector side: takes the oldest tile, or this lane's part of it, that the cube has sent.",
@@ -179,7 +181,7 @@ OPS.add(
     Op(
         "tile.tpop_from_aiv",
         args=(),
-        attrs=(SPLIT, PIPE_ID),
+        attrs=(SPLIT, PIPE_ID, *POPPED_TYPE),
         infer=_popped(BACKWARD),  # type: ignore[arg-type]
         torch=Torch("cross_core_rt.pop_from_aiv", result=("valid_shape",)),
         doc="Cube side: takes the oldest tile of the vector side, the lanes' parts joined.",

@@ -42,20 +42,72 @@ from pypto_lab.ops import scalars
 from pypto_lab.ops.record import OPS, REQUIRED, Arg, Attr, Op, Operands
 
 TILE_ONLY = frozenset(
-    "load store move create_tile relu matmul_bias matmul_mx matmul_mx_acc matmul_mx_bias gemv gemv_acc gemv_bias cmps sel "
-    "sels rem rems addc addsc subc subsc lrelu prelu maximums minimums gatherb mgather mscatter tri".split()
+    [
+        "load",
+        "store",
+        "move",
+        "create_tile",
+        "relu",
+        "matmul_bias",
+        "matmul_mx",
+        "matmul_mx_acc",
+        "matmul_mx_bias",
+        "gemv",
+        "gemv_acc",
+        "gemv_bias",
+        "cmps",
+        "sel",
+        "sels",
+        "rem",
+        "rems",
+        "addc",
+        "addsc",
+        "subc",
+        "subsc",
+        "lrelu",
+        "prelu",
+        "maximums",
+        "minimums",
+        "gatherb",
+        "mgather",
+        "mscatter",
+        "tri",
+    ]
 )
 """Names under `pl.` that always mean the tile op."""
 
 TENSOR_ONLY = frozenset(
-    "create_tensor create_l1 dim expand_clone paged_gather random arange get_block_idx get_block_num "
-    "get_subblock_idx gather scatter full".split()
+    [
+        "create_tensor",
+        "create_l1",
+        "dim",
+        "expand_clone",
+        "paged_gather",
+        "random",
+        "arange",
+        "get_block_idx",
+        "get_block_num",
+        "get_subblock_idx",
+        "gather",
+        "scatter",
+        "full",
+    ]
 )
 """Names under `pl.` that always mean the tensor op."""
 
 SYSTEM_ONLY = frozenset(
-    "aic_initialize_pipe aiv_initialize_pipe import_peer_buffer reserve_buffer tfree_to_aic tfree_to_aiv "
-    "tpop_from_aic tpop_from_aiv tpush_to_aic tpush_to_aiv".split()
+    [
+        "aic_initialize_pipe",
+        "aiv_initialize_pipe",
+        "import_peer_buffer",
+        "reserve_buffer",
+        "tfree_to_aic",
+        "tfree_to_aiv",
+        "tpop_from_aic",
+        "tpop_from_aiv",
+        "tpush_to_aic",
+        "tpush_to_aiv",
+    ]
 )
 """Names under `pl.` that belong to `pl.system` (some of them are registered as tile ops)."""
 
@@ -83,8 +135,26 @@ PARAMETER_ORDER: Mapping[str, tuple[str, ...]] = {
 """The order users pass parameters in where a record does not say it (`reference/op_signatures.tsv`)."""
 
 _POSITION_NAMES: tuple[frozenset[str], ...] = (
-    frozenset("input tensor tile src lhs src0 value data target x dst acc src_tile dist_tensor signal".split()),
-    frozenset("rhs src1 row_vec col_vec scalar idx index indices other".split()),
+    frozenset(
+        [
+            "input",
+            "tensor",
+            "tile",
+            "src",
+            "lhs",
+            "src0",
+            "value",
+            "data",
+            "target",
+            "x",
+            "dst",
+            "acc",
+            "src_tile",
+            "dist_tensor",
+            "signal",
+        ]
+    ),
+    frozenset(["rhs", "src1", "row_vec", "col_vec", "scalar", "idx", "index", "indices", "other"]),
 )
 """Further keyword names users know the first and second parameter by (unified and layered spellings differ)."""
 
@@ -149,10 +219,16 @@ def dispatch(call: Call) -> n.Expr:
         scalar = _scalar_form(call, name)
         if scalar is not None:
             return scalar
+    unknown = any(isinstance(a.type, UnknownType) for a in call.everything())
+    if unknown and layer == "pl" and name in _SCALAR_BINARY:
+        return _unknown(call, f"tensor.{name}")
     candidates = _candidates(call, layer, name)
-    if any(isinstance(a.type, UnknownType) for a in call.everything()):
-        return _unknown(call, candidates[0])
-    return _best(call, candidates)
+    if unknown:
+        return _unknown(call, candidates[0].name)
+    try:
+        return _best(call, candidates)
+    except DispatchError as error:
+        raise (_mixture(call) if layer == "pl" and error.diagnostic.code == "E315" else None) or error from None
 
 
 def spellings() -> frozenset[str]:
@@ -218,7 +294,6 @@ def _unified(call: Call, name: str) -> list[Op]:
     if first is None:
         return layers.get("tensor") or layers["tile"]
     layer = "tile" if isinstance(first.type, TileType) else "tensor"
-    _refuse_mixture(call, name, first, layer)
     if layer not in layers:
         other = "tensor" if layer == "tile" else "tile"
         if name in _SCALAR_BINARY:
@@ -238,22 +313,21 @@ def _layer_hint(layer: str) -> str:
     return "work on the tensor, or store the tile: pl.store(t, offsets, out)"
 
 
-def _refuse_mixture(call: Call, name: str, first: Actual, layer: str) -> None:
-    """Raises when an elementwise-like unified op gets a tensor and a tile (`assemble` and the like check themselves)."""
-    other = TensorType if layer == "tile" else TileType
+def _mixture(call: Call) -> DispatchError | None:
+    """E310 for a unified op that got a tensor and a tile and takes one kind only."""
+    first = next((a for a in call.everything() if isinstance(a.type, ShapedType)), None)
+    other = TensorType if first is not None and isinstance(first.type, TileType) else TileType
     odd = next((a for a in call.everything() if isinstance(a.type, other)), None)
-    if odd is None:
-        return
-    kinds = {first.span: "Tile" if layer == "tile" else "Tensor", odd.span: "Tensor" if layer == "tile" else "Tile"}
-    labels = tuple(Label(span, f"this is a {kind}") for span, kind in kinds.items() if span is not None)
-    tensor = odd if layer == "tile" else first
-    raise call.fail(
+    if first is None or odd is None:
+        return None
+    labels = tuple(Label(a.span, f"this is {_describe(a)}") for a in (first, odd) if a.span is not None)
+    return call.fail(
         "E310",
-        f"`pl.{name}` mixes a Tensor and a Tile",
+        f"`{call.path}` mixes a Tensor and a Tile",
         odd.span,
         labels=labels,
         hint="load the tensor first (`pl.load(x, offsets, shape)`), or store the tile and work on tensors",
-        note=None if tensor.span is None else "tensors live in global memory, tiles on the core",
+        note="tensors live in global memory, tiles on the core",
     )
 
 
@@ -310,7 +384,9 @@ def _scalar_form(call: Call, name: str) -> n.Expr | None:
 def _scalar_cast(call: Call, operand: n.Expr) -> n.Expr:
     target = call.keywords.get("target_type") or (call.actuals[1] if len(call.actuals) > 1 else None)
     if target is None or not isinstance(target.value, DType):
-        raise call.fail("E314", "`pl.cast` needs a dtype", target and target.span, hint="pl.cast(x, pl.INT32)")
+        raise call.fail(
+            "E314", "`pl.cast` needs a dtype", None if target is None else target.span, hint="pl.cast(x, pl.INT32)"
+        )
     return scalars.cast(operand, target.value, call.span)
 
 
@@ -327,25 +403,29 @@ def _scalar_only(call: Call, name: str, culprit: Actual) -> DispatchError:
 # --- binding arguments ------------------------------------------------------------------------------------------------
 
 
-def _unknown(call: Call, op: Op) -> n.OpCall:
+def _unknown(call: Call, name: str) -> n.OpCall:
     """A call on an argument whose mistake is reported already: no further complaint, a result of unknown type."""
     args = tuple(a.value for a in call.actuals if isinstance(a.value, n.Expr))
-    return n.OpCall(op=op.name, args=args, type=UnknownType(), span=call.span)
+    return n.OpCall(op=name, args=args, type=UnknownType(), span=call.span)
 
 
 def _best(call: Call, candidates: Sequence[Op]) -> n.OpCall:
-    """The first candidate that the arguments fit; when none does, the complaint of the closest one."""
-    first: DispatchError | None = None
+    """The first candidate that the arguments fit; when none does, the complaint of the one that came furthest."""
+    furthest: tuple[int, DispatchError] | None = None
     for op in candidates:
-        op = _scalar_variant(call, op)
+        op, stage = _scalar_variant(call, op), 0
         try:
             bound = _bind(call, op)
+            bound = {**bound, **_derived(op, bound)}
+            stage = 1
+            args, kwargs = _arguments(call, op, bound), _attributes(call, op, bound)
+            stage = 2
+            return _typed(call, op, bound, args, kwargs)
         except DispatchError as error:
-            first = first or error
-            continue
-        return _build(call, op, bound)
-    assert first is not None
-    raise first
+            if furthest is None or stage > furthest[0]:
+                furthest = (stage, error)
+    assert furthest is not None
+    raise furthest[1]
 
 
 def _scalar_variant(call: Call, op: Op) -> Op:
@@ -376,7 +456,8 @@ def parameters(op: Op) -> tuple[Arg | Attr, ...]:
     order = PARAMETER_ORDER.get(op.name)
     if op.dsl_order is not None or order is None:
         return op.parameters
-    by_name = {p.name: p for p in (*op.args, *op.attrs)}
+    by_name: dict[str, Arg | Attr] = {p.name: p for p in op.args}
+    by_name.update((p.name, p) for p in op.attrs)
     named = [by_name.pop(name) for name in order if name in by_name]
     return (*named, *by_name.values())
 
@@ -393,12 +474,12 @@ def _bind(call: Call, op: Op) -> Bound:
     for parameter, actual in zip(params, call.actuals, strict=False):
         bound[parameter.name] = actual
     for keyword, actual in call.keywords.items():
-        parameter = _keyword_parameter(call, op, params, keyword, actual)
-        if parameter is None:
+        found = _keyword_parameter(call, op, params, keyword, actual)
+        if found is None:
             continue
-        if parameter.name in bound:
+        if found.name in bound:
             raise call.fail("E314", f"`{call.path}` got `{keyword}` twice", actual.span)
-        bound[parameter.name] = actual
+        bound[found.name] = actual
     bound = {name: a for name, a in bound.items() if not _is_left_out(a)}
     _check_required(call, op, params, bound)
     return bound
@@ -423,20 +504,18 @@ def _too_many(call: Call, op: Op, params: Sequence[Arg | Attr]) -> DispatchError
 def _keyword_parameter(
     call: Call, op: Op, params: Sequence[Arg | Attr], keyword: str, actual: Actual
 ) -> Arg | Attr | None:
-    for position, parameter in enumerate(params):
+    for parameter in params:
         if keyword in (parameter.name, parameter.dsl_name):
             return parameter
     for position, parameter in enumerate(params):
         if _is_named(parameter, keyword, position):
             return parameter
-    if keyword == "span" or _is_left_out(actual):
+    if keyword == "span" or _is_left_out(actual) or _is_ignored(op, keyword, actual):
         return None
     raise _unknown_keyword(call, op, params, keyword, actual)
 
 
-def _unknown_keyword(
-    call: Call, op: Op, params: Sequence[Arg | Attr], keyword: str, actual: Actual
-) -> DispatchError:
+def _unknown_keyword(call: Call, op: Op, params: Sequence[Arg | Attr], keyword: str, actual: Actual) -> DispatchError:
     if keyword in _TEMPORARY_NAMES and op.namespace == "tensor":
         return _no_temporary(call, actual)
     other = _counterpart(op, keyword)
@@ -454,7 +533,29 @@ def _counterpart(op: Op, keyword: str) -> Op | None:
     found = OPS.get(f"{other}.{op.short_name}") if other else None
     if found is None:
         return None
-    return found if any(_is_named(p, keyword, len(_POSITION_NAMES)) for p in (*found.args, *found.attrs)) else None
+    known = any(_is_named(p, keyword, len(_POSITION_NAMES)) for p in found.parameters)
+    return found if known else None
+
+
+def _is_ignored(op: Op, keyword: str, actual: Actual) -> bool:
+    """A keyword of the other layer that changes nothing: its default, or the `out_dtype` of a tile product (which is
+    the accumulator's in any case)."""
+    other = _counterpart(op, keyword)
+    attr = None if other is None else other.attr(keyword)
+    if attr is None:
+        return False
+    value = actual.value.value if isinstance(actual.value, n.ConstBool) else actual.value
+    return keyword == "out_dtype" or (isinstance(value, bool) and value == attr.default)
+
+
+def _check_ignored(call: Call, op: Op, type_: Type) -> None:
+    """E313 for an `out_dtype` that a tile product does not have."""
+    stated = call.keywords.get("out_dtype")
+    if stated is None or op.attr("out_dtype") is not None or not isinstance(type_, ShapedType):
+        return
+    if isinstance(stated.value, DType) and stated.value != type_.dtype:
+        hint = f"leave it out, and cast when storing; the accumulator holds {type_.dtype}"
+        raise call.fail("E313", f"`{call.path}` of tiles gives {type_.dtype}", stated.span, hint=hint)
 
 
 def _no_temporary(call: Call, actual: Actual) -> DispatchError:
@@ -507,14 +608,13 @@ def _default_text(default: Any) -> str:
 # --- building the call ------------------------------------------------------------------------------------------------
 
 
-def _build(call: Call, op: Op, bound: Bound) -> n.OpCall:
-    bound = {**bound, **_derived(op, bound)}
-    args = _arguments(call, op, bound)
-    kwargs = _attributes(call, op, bound)
+def _typed(call: Call, op: Op, bound: Bound, args: tuple[n.Expr, ...], kwargs: dict[str, Any]) -> n.OpCall:
+    """The finished call. Raises DispatchError with what the op's type rule refuses."""
     try:
         type_ = op.infer(Operands(op, _padded(op, args), _with_defaults(op, kwargs)))
     except OpError as error:
         raise _from_op_error(call, op, bound, error) from None
+    _check_ignored(call, op, type_)
     return n.OpCall(op=op.name, args=args, kwargs=kwargs, attrs=dict(call.attrs), type=type_, span=call.span)
 
 
@@ -582,7 +682,10 @@ def _argument(call: Call, op: Op, arg: Arg, actual: Actual, bound: Bound) -> n.E
         raise _wrong_kind(call, arg, actual)
     if isinstance(value, (n.ConstInt, n.ConstFloat)):
         value = _literal(op, arg, value, bound)
-    if not _KINDS.get(arg.kind, lambda _: True)(value):
+    if arg.kind == "ints" and arg.name == "indices" and isinstance(value.type, ScalarType):
+        return n.MakeTuple(elements=(value,), type=TupleType((value.type,)), span=value.span)
+    fits = _KINDS.get(arg.kind)
+    if fits is not None and not fits(value):
         raise _wrong_kind(call, arg, actual)
     return value
 
@@ -619,9 +722,7 @@ def _wrong_kind(call: Call, arg: Arg, actual: Actual) -> DispatchError:
         hint = "load it first: `pl.load(x, offsets, shape)`"
     elif arg.kind == "tensor" and isinstance(actual.type, TileType):
         hint = "this parameter takes a tensor in global memory"
-    return call.fail(
-        "E315", f"`{name}` of `{call.path}` is {wanted}, not {_describe(actual)}", actual.span, hint=hint
-    )
+    return call.fail("E315", f"`{name}` of `{call.path}` is {wanted}, not {_describe(actual)}", actual.span, hint=hint)
 
 
 def _describe(actual: Actual) -> str:
@@ -783,7 +884,8 @@ _ATTRIBUTE_WORDS = {
 
 def _bad_attribute(call: Call, attr: Attr, actual: Actual) -> DispatchError:
     name = attr.dsl_name or attr.name
-    near = did_you_mean(actual.value, CAST_MODES) if attr.kind == "cast_mode" and isinstance(actual.value, str) else None
+    is_mode = attr.kind == "cast_mode" and isinstance(actual.value, str)
+    near = did_you_mean(actual.value, CAST_MODES) if is_mode else None
     return call.fail(
         "E315",
         f"`{name}` of `{call.path}` must be {_ATTRIBUTE_WORDS[attr.kind].partition(':')[0]}",

@@ -236,7 +236,7 @@ def infer_type(call: n.OpCall) -> Type:
     return op.infer(Operands(op, call.args, attrs))
 
 
-def make_call(name: str, *args: n.Expr, span: Any = None, **attrs: Any) -> n.OpCall:
+def make_call(name: str, /, *args: n.Expr, span: Any = None, **attrs: Any) -> n.OpCall:
     """An OpCall with defaults filled in and its type inferred (for passes and tests)."""
     op = OPS[name]
     stated = [a for a in op.attrs if a.name in attrs or (a.printed and a.default is not REQUIRED)]

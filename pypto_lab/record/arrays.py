@@ -85,25 +85,27 @@ class Summary:
 
 
 def summarise(raw: Raw, dtype: str, valid: tuple[int, ...] | None = None) -> Summary:
-    """Counts in float64, so that the result does not depend on where it is computed."""
+    """Statistics of the valid cells, the mean in float64; complex numbers by their size."""
     cells = decode(valid_cells(raw, valid), dtype)
     if cells.dtype.kind == "c":
         cells = np.abs(cells)
-    wide = np.ascontiguousarray(cells).astype(np.float64).ravel()
-    finite = wide[np.isfinite(wide)]
-    nan = int(np.isnan(wide).sum())
+    if cells.size == 0:
+        return Summary(math.nan, math.nan, math.nan, 0, 0, 0)
+    low, high = float(cells.min()), float(cells.max())
+    if math.isfinite(low) and math.isfinite(high):  # a NaN would have made both NaN
+        return Summary(low, high, float(cells.mean(dtype=np.float64)), 0, 0, cells.size)
+    nan = int(np.isnan(cells).sum())
+    finite = cells[np.isfinite(cells)]
+    inf = cells.size - nan - finite.size
     if finite.size == 0:
-        return Summary(math.nan, math.nan, math.nan, nan, wide.size - nan, wide.size)
-    mean = math.fsum(finite.tolist()) / finite.size if finite.size <= 4096 else float(finite.mean())
-    return Summary(float(finite.min()), float(finite.max()), mean, nan, wide.size - nan - finite.size, wide.size)
+        return Summary(math.nan, math.nan, math.nan, nan, inf, cells.size)
+    mean = float(finite.mean(dtype=np.float64))
+    return Summary(float(finite.min()), float(finite.max()), mean, nan, inf, cells.size)
 
 
 def number(value: float) -> str:
-    """A number in at most seven characters or so, the same everywhere."""
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
+    """A number in four significant digits; small whole numbers in full."""
     if math.isnan(value):
         return "NaN"
-    if value == int(value) if math.isfinite(value) else False:
-        return str(int(value)) if abs(value) < 1e6 else f"{value:.4g}"
-    return f"{value:.4g}"
+    whole = math.isfinite(value) and value == int(value) and abs(value) < 1e6
+    return str(int(value)) if whole else f"{value:.4g}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -40,14 +42,47 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-class _FrameState:
-    """What the builder knows of an open activation: its place, and how often each of its loops has turned."""
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """The tables hold many small objects and no cycles; looking for cycles among them would cost more than building."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
-    __slots__ = ("base", "block", "counts", "id", "lane", "task")
+
+class _FrameState:
+    """What the builder knows of an open activation: its place, and how often each of its open loops has turned."""
+
+    __slots__ = ("_known", "base", "block", "counts", "id", "lane", "task")
 
     def __init__(self, id_: int, lane: int, block: int, task: int, base: tuple[int, ...]) -> None:
         self.id, self.lane, self.block, self.task, self.base = id_, lane, block, task, base
         self.counts: dict[int, int] = {}
+        self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def loop(self, number: int) -> None:
+        """A loop begins (its number) or has ended (its complement)."""
+        if number >= 0:
+            self.counts[number] = -1
+        else:
+            self.counts.pop(~number, None)
+        self._known.clear()
+
+    def turn(self, loop: int) -> None:
+        """An iteration begins."""
+        self.counts[loop] = self.counts.get(loop, -1) + 1
+        self._known.clear()
+
+    def iterations(self, loops: tuple[int, ...]) -> tuple[int, ...]:
+        """The caller's iterations and those of the given loops."""
+        known = self._known.get(loops)
+        if known is None:
+            known = self._known[loops] = (*self.base, *[self.counts.get(loop, 0) for loop in loops])
+        return known
 
 
 class Builder:
@@ -68,8 +103,14 @@ class Builder:
 
     # --- entries
 
-    def ingest(self, log: Sequence[Any], frames: Sequence[tuple[int, int, int]]) -> None:
-        """Reads log entries. `frames` are (function, lane, parent) by frame number, for all frames so far."""
+    def ingest(self, log: Sequence[Any], frames: Sequence[tuple[int, int, int, int]]) -> None:
+        """Reads log entries. `frames` are (function, lane, parent, block) by frame number, for all so far."""
+        with _without_collection():
+            self._ingest(log, frames)
+        self._value_of.clear()  # identities mean nothing once the log is gone
+        self._held.clear()
+
+    def _ingest(self, log: Sequence[Any], frames: Sequence[tuple[int, int, int, int]]) -> None:
         statements = self.trace.statements
         at = iter(log)
         for code, frame, payload in zip(at, at, at, strict=True):
@@ -84,45 +125,33 @@ class Builder:
             elif code == ins.CODE_EVENT:
                 self._event(frame, *payload)
             elif code == ins.CODE_LOOP:
-                self._loop(self._states[frame].counts, payload)
+                self._states[frame].loop(payload)
             elif code == ins.CODE_CHANGE:
                 self._changed(frame, *payload)
-        self._value_of.clear()  # identities mean nothing once the log is gone
-        self._held.clear()
 
     def _statement(self, statement: Statement, frame: int, payload: Any) -> None:
         state = self._states[frame]
-        turns = statement.kind == StepKind.LOOP or (statement.kind == StepKind.CONDITION and statement.loops)
-        if turns and statement.loops:
-            counts = state.counts
-            innermost = statement.loops[-1]
-            if statement.kind == StepKind.LOOP or statement.text.startswith("while"):
-                counts[innermost] = counts.get(innermost, -1) + 1
-        step = self._step(statement.kind, statement.id, state, self._iterations(state, statement.loops))
+        loops = statement.loops
+        if statement.turns:
+            state.turn(loops[-1])
+        step = self._step(statement.kind, statement.id, state, state.iterations(loops) if loops else state.base)
+        targets = statement.targets
         if statement.recomputed:
-            self._bind(step, frame, statement.targets[0], self._add(RecomputedValue(step)))
-        elif len(statement.targets) == 1:
-            self._bind(step, frame, statement.targets[0], self.value(payload))
-        else:
-            for name, value in zip(statement.targets, payload or (), strict=False):
-                self._bind(step, frame, name, self.value(value))
+            self.trace.bindings.append(Binding(step, frame, targets[0], self._add(RecomputedValue(step))))
+        elif len(targets) == 1:
+            self.trace.bindings.append(Binding(step, frame, targets[0], self.value(payload)))
+        elif targets and payload is not None:
+            for name, value in zip(targets, payload, strict=True):
+                self.trace.bindings.append(Binding(step, frame, name, self.value(value)))
 
-    @staticmethod
-    def _loop(counts: dict[int, int], loop: int) -> None:
-        """A loop begins (its number) or has ended (its complement)."""
-        if loop >= 0:
-            counts[loop] = -1
-        else:
-            counts.pop(~loop, None)
-
-    def _enter(self, frame: int, place: tuple[int, int, int], payload: tuple[Any, ...]) -> None:
-        function, lane, parent = place
+    def _enter(self, frame: int, place: tuple[int, int, int, int], payload: tuple[Any, ...]) -> None:
+        function, lane, parent, block = place
         caller = self._states.get(parent)
         base: tuple[int, ...] = ()
-        block = task = -1
+        task = -1
         if caller is not None:
             base = (*caller.base, *[n for n in caller.counts.values() if n >= 0])
-            block, task = caller.block, caller.task
+            block, task = caller.block if block < 0 else block, caller.task
         state = _FrameState(frame, lane, block, task, base)
         self._states[frame] = state
         number = len(self.trace.steps) + 1
@@ -141,7 +170,7 @@ class Builder:
     def _changed(self, frame: int, name: str, value: Any) -> None:
         """A what-if gave a name another value."""
         state = self._states[frame]
-        step = self._step(StepKind.CHANGED, -1, state, self._iterations(state, ()))
+        step = self._step(StepKind.CHANGED, -1, state, state.base)
         self._bind(step, frame, name, self.value(value))
 
     def fail(self, frame: int) -> None:
@@ -151,7 +180,7 @@ class Builder:
             if not self.trace.frames:
                 return
             state = _FrameState(frame if frame >= 0 else 0, 0, -1, -1, ())
-        self._step(StepKind.FAILED, -1, state, self._iterations(state, ()))
+        self._step(StepKind.FAILED, -1, state, state.base)
 
     def finish(self) -> None:
         """Closes what an interrupted run left open; pending writes and events belong to the last step."""
@@ -160,15 +189,12 @@ class Builder:
         self._flush(len(self.trace.steps))
         self._holders.clear()
 
-    def _iterations(self, state: _FrameState, loops: tuple[int, ...]) -> tuple[int, ...]:
-        if not loops:
-            return state.base
-        return (*state.base, *[state.counts.get(loop, 0) for loop in loops])
-
     def _step(self, kind: StepKind, statement: int, state: _FrameState, iterations: tuple[int, ...]) -> int:
-        self.trace.steps.add(kind, statement, state.id, state.block, state.task, iterations)
-        number = len(self.trace.steps)
-        self._flush(number)
+        steps = self.trace.steps
+        steps.add(kind, statement, state.id, state.block, state.task, iterations)
+        number = len(steps.kind)
+        if self._writes or self._events:
+            self._flush(number)
         return number
 
     def _bind(self, step: int, frame: int, name: str, value: int) -> None:
@@ -240,11 +266,12 @@ class Builder:
                 self._events.append((lane, kind, details))
 
     def _blocked_iterations(self, state: _FrameState, code: int) -> tuple[int, ...]:
-        return self._iterations(state, self.trace.statements[code].loops if code >= 0 else tuple(state.counts))
+        return state.iterations(self.trace.statements[code].loops if code >= 0 else tuple(state.counts))
 
     def _queue_event(self, step: int, lane: int, kind: str, details: dict[str, Any]) -> None:
         if kind == "group_begin":
-            self.trace.events.append(QueueEvent(step, EventKind.RESET, lane, "", operation=details["group"]))
+            event = QueueEvent(step, EventKind.RESET, lane, "", operation=details["group"], block=_block_of(details))
+            self.trace.events.append(event)
             return
         value = details.get("value")
         event = QueueEvent(
@@ -257,6 +284,7 @@ class Builder:
             depth=details.get("depth"),
             operation=details.get("op", kind),
             reason=details.get("why", ""),
+            block=_block_of(details),
         )
         self.trace.events.append(event)
 
@@ -323,6 +351,11 @@ class Builder:
         for i, content in zip(replaced, spooled[len(numbers) :], strict=True):
             self.trace.store.replaced[i] = content
         return sum(c.nbytes for c in contents)
+
+
+def _block_of(details: Mapping[str, Any]) -> int | None:
+    block = details.get("of_block", -1)
+    return None if block < 0 else block
 
 
 def _held_elsewhere(holder: torch.Tensor) -> bool:

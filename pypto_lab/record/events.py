@@ -55,7 +55,8 @@ class SourceSpot:
 class Statement:
     """One statement of the script that is probed.
 
-    `loops` are the ids of the enclosing loops, outermost first. `reads` are the names its expression loads, `targets`
+    `loops` are the ids of the enclosing loops, outermost first; a statement that `turns` begins an iteration of the
+    last of them. `reads` are the names its expression loads, `targets`
     the names it binds. `recomputed` statements do not keep their value: it is computed again from `reads` when asked
     for (see `droppable.py`). `updates` is the variable whose content the value starts from, for a statement that writes
     a region of it (or of a copy). `spot`, `op` and `dsl` are known where the script came from a kernel.
@@ -70,6 +71,7 @@ class Statement:
     targets: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     loops: tuple[int, ...] = ()
+    turns: bool = False
     recomputed: bool = False
     updates: str | None = None
     op: str | None = None
@@ -196,6 +198,7 @@ class QueueEvent:
     depth: int | None = None
     operation: str = ""
     reason: str = ""
+    block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +240,10 @@ class Step:
 
     @property
     def text(self) -> str:
-        return self.statement.text if self.statement else ""
+        """The statement as the script has it; for a step without one, what happened."""
+        if self.statement is not None:
+            return self.statement.text
+        return {StepKind.FAILED: "the run ended here", StepKind.CHANGED: "changed by a what-if"}.get(self.kind, "")
 
     @property
     def source(self) -> str:
@@ -283,7 +289,8 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One pipe at a position. `depth` is None where the ring is unbounded or its depth was not told."""
+    """One pipe (of one SPMD block) at a position. `depth` is None where the ring is unbounded or its depth was not
+    told."""
 
     pipe: str
     entries: tuple[QueueEntry, ...]
@@ -292,6 +299,7 @@ class QueueState:
     popped: int
     freed: int
     waiters: tuple[Waiter, ...]
+    block: int | None = None
 
     @property
     def occupied(self) -> int:

@@ -71,8 +71,7 @@ class Instrumenter:
         self.loops = 0
 
     def module(self, tree: ast.Module, probed: Callable[[str], bool], text: str) -> ast.Module:
-        """A copy of a script's tree: step probes in the functions `probed` picks, write probes everywhere."""
-        tree = copy.deepcopy(tree)
+        """Puts probes into a script's tree, in place: steps in the functions `probed` picks, writes everywhere."""
         for node in tree.body:
             self._definition(node, probed, text.splitlines())
         return ast.fix_missing_locations(tree)
@@ -265,6 +264,7 @@ class _FunctionProbes:
             targets=targets,
             reads=tuple(dict.fromkeys(loads_of(node))),
             loops=tuple(self.loops),
+            turns=isinstance(node, (ast.For, ast.While)),
             recomputed=recomputed,
             updates=self._updated(node),
         )

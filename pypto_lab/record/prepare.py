@@ -17,7 +17,7 @@ import torch
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.record.droppable import Knowledge, parameter_names
-from pypto_lab.record.events import SourceSpot, Statement
+from pypto_lab.record.events import FunctionInfo, SourceSpot, Statement
 from pypto_lab.record.instrument import PROBES, Instrumenter
 from pypto_lab.record.probes import Probes
 from pypto_lab.torch_codegen import execute
@@ -59,7 +59,9 @@ class Prepared:
     script: str
     arguments: dict[str, Any]
     outputs: dict[str, str]
-    instrumenter: Instrumenter
+    functions: Sequence[FunctionInfo]
+    statements: Sequence[Statement]
+    expressions: Mapping[int, ast.expr]
     scopes: Mapping[int, Mapping[str, Any]]
     start: Callable[[Probes, Any, int], Callable[[], Any]]
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -138,11 +140,8 @@ def _program(
 
 
 def _script(script: Script, arguments: dict[str, Any], outputs: dict[str, str] | None, keep_all: bool) -> Prepared:
-    tree = ast.parse(script.text)
-    instrumenter = Instrumenter(script_knowledge(), keep_all=keep_all)
-    instrumented = instrumenter.module(tree, lambda name: not name.startswith("_"), script.text)
-    instrumenter.statements[:] = [_located(s, script) for s in instrumenter.statements]
-    code = compile(instrumented, execute.file_name(script.text), "exec")
+    code, instrumenter = _instrumented_script(script.text, keep_all)
+    statements = [_located(s, script) for s in instrumenter.statements]
     scope: dict[str, Any] = {}
     if outputs is None:
         outputs = {name: name for name, x in arguments.items() if isinstance(x, torch.Tensor)}
@@ -150,14 +149,27 @@ def _script(script: Script, arguments: dict[str, Any], outputs: dict[str, str] |
     def start(probes: Probes, policy: Any, seed: int) -> Callable[[], Any]:
         names = execute.namespace(script, policy=policy, seed=seed, code=code, listener=probes.listen)
         names.update(probes.names())
-        probes.script_line = names.get("_script_line")
-        probes.begin(instrumenter.statements)
+        if "_LISTENER" in names:
+            names["_LISTENER"] = probes.listen
+        probes.script_file = execute.file_name(script.text)
+        probes.begin(statements)
         scope.update(names)
         scope.update(dict.fromkeys(PROBES, _through))
         return lambda: names[script.entry](*arguments.values())
 
     scopes = {f.id: scope for f in instrumenter.functions}
-    return Prepared(script.entry, script.text, arguments, outputs, instrumenter, scopes, start)
+    expressions = instrumenter.expressions
+    return Prepared(
+        script.entry, script.text, arguments, outputs, instrumenter.functions, statements, expressions, scopes, start
+    )
+
+
+@lru_cache(maxsize=32)
+def _instrumented_script(text: str, keep_all: bool) -> tuple[types.CodeType, Instrumenter]:
+    """A script's code with probes, and the tables they refer to."""
+    instrumenter = Instrumenter(script_knowledge(), keep_all=keep_all)
+    tree = instrumenter.module(ast.parse(text), lambda name: not name.startswith("_"), text)
+    return compile(tree, execute.file_name(text), "exec"), instrumenter
 
 
 def _through(value: Any = None, *_: Any) -> Any:
@@ -175,10 +187,12 @@ def _signature(text: str, entry: str) -> dict[str, Any]:
 def _located(statement: Statement, script: Script) -> Statement:
     """A statement with its place in the kernel's text, its op and its DSL line."""
     line = script.lines.get(statement.line)
-    if line is None or line.stmt is None:
+    if line is None:
         return statement
     span = line.span
     spot = SourceSpot(span.file, span.line, span.column) if span is not None else None
+    if line.stmt is None:
+        return replace(statement, spot=spot)
     value = line.stmt.value if isinstance(line.stmt, n.Assign) else getattr(line.stmt, "expr", None)
     op = value.op if isinstance(value, n.OpCall) else None
     return replace(statement, spot=spot, op=op, dsl=_dsl(line.stmt))
@@ -249,7 +263,11 @@ def _plain_function(function: types.FunctionType, values: Mapping[str, Any], kee
         return lambda: recorded(**arguments)
 
     outputs = {name: name for name, x in arguments.items() if isinstance(x, torch.Tensor)}
-    return Prepared(function.__name__, "\n\n".join(texts), arguments, outputs, instrumenter, scopes, start)
+    statements, expressions = instrumenter.statements, instrumenter.expressions
+    script = "\n\n".join(texts)
+    return Prepared(
+        function.__name__, script, arguments, outputs, instrumenter.functions, statements, expressions, scopes, start
+    )
 
 
 FACTORY = "_pl_factory"

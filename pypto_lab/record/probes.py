@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -60,13 +61,22 @@ class SwitchedPolicy:
         return chosen
 
 
+_OF_BLOCK = re.compile(r"(.*) of block (\d+)")
+
+
+def lane_and_block(name: str) -> tuple[str, int]:
+    """The runtime's name of a lane in two parts: `AIV0 of block 3` is (AIV0, 3); without a block it is -1."""
+    found = _OF_BLOCK.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, -1)
+
+
 class _Context:
-    """One coroutine (or thread) of the run: its lane and its open frames."""
+    """One coroutine (or thread) of the run: its lane, its block (-1: its caller's) and its open frames."""
 
-    __slots__ = ("lane", "stack")
+    __slots__ = ("block", "lane", "stack")
 
-    def __init__(self, lane: int, stack: list[int]) -> None:
-        self.lane, self.stack = lane, stack
+    def __init__(self, lane: int, stack: list[int], block: int = -1) -> None:
+        self.lane, self.stack, self.block = lane, stack, block
 
 
 class Probes:
@@ -88,7 +98,7 @@ class Probes:
         self.count = 0
         if change is not None:
             self.extend = self._counted
-        self.frames: list[tuple[int, int, int]] = []
+        self.frames: list[tuple[int, int, int, int]] = []
         self.contexts: dict[Any, _Context] = {}
         self.arena = Arena()
         self._failures: list[tuple[BaseException, int]] = []
@@ -97,7 +107,7 @@ class Probes:
         self._kept = 0
         self._seen: set[int] = set()
         self._line_to_statement: dict[int, int] = {}
-        self.script_line: Callable[[], int] | None = None
+        self.script_file = ""
 
     def names(self) -> dict[str, Any]:
         """The probes by the names that instrumented code uses."""
@@ -122,7 +132,7 @@ class Probes:
     def enter(self, function: int, values: tuple[Any, ...]) -> int:
         context = self.contexts.get(getcurrent()) or self._stranger()
         frame = len(self.frames)
-        self.frames.append((function, context.lane, context.stack[-1] if context.stack else -1))
+        self.frames.append((function, context.lane, context.stack[-1] if context.stack else -1, context.block))
         context.stack.append(frame)
         self.extend((ins.CODE_ENTER, frame, values))
         if len(self.log) >= self._next_check:
@@ -202,23 +212,36 @@ class Probes:
     # --- lanes and queues
 
     def listen(self, kind: str, lane: str, details: dict[str, Any]) -> None:
+        """What the runtime tells about lanes, pipes, blocks and tasks (`torch_codegen/runtime/lanes.py`)."""
         current = getcurrent()
         context = self.contexts.get(current)
+        name, block = lane_and_block(lane)
         if kind == "lane_begin":
             parent = self.contexts.get(current.parent)
             stack = [parent.stack[-1]] if parent is not None and parent.stack else []
-            self.contexts[current] = _Context(self._lane(lane), stack)
+            self.contexts[current] = _Context(self._lane(name), stack, block)
             return
         if kind == "lane_end":
             self.contexts.pop(current, None)
             return
+        if kind.startswith("block_") and context is not None and context.block >= 0:
+            return  # the lane was made for this block
         frame = context.stack[-1] if context is not None and context.stack else -1
         if kind == "blocked":
-            line = self.script_line() if self.script_line is not None else 0
-            details = {**details, "statement": self._line_to_statement.get(line, -1)}
-        self.extend((ins.CODE_EVENT, frame, (kind, self._lane(lane), details)))
+            details = {**details, "statement": self._running_statement()}
+        self.extend((ins.CODE_EVENT, frame, (kind, self._lane(name), {**details, "of_block": block})))
         if len(self.log) >= self._next_check:
             self.check()
+
+    def _running_statement(self) -> int:
+        """The kernel statement that is being done: the nearest caller in kernel code."""
+        python: types.FrameType | None = sys._getframe(2)
+        while python is not None:
+            code = python.f_code
+            if code.co_filename == self.script_file and not code.co_qualname.startswith("_"):
+                return self._line_to_statement.get(python.f_lineno, -1)
+            python = python.f_back
+        return -1
 
     def _lane(self, name: str) -> int:
         lanes = self.trace.lanes
@@ -267,7 +290,7 @@ class Probes:
         self.control.look(self.progress)
 
     def progress(self) -> Progress:
-        frame = self.frames[-1] if self.frames else (0, 0, -1)
+        frame = self.frames[-1] if self.frames else (0, 0, -1, -1)
         steps = len(self.trace) + len(self.log) // 3
         return Progress(steps=steps, kept_bytes=self._kept, lane=self.trace.lanes[frame[1]])
 
@@ -307,23 +330,30 @@ def shallow_copy(value: Any) -> Any:
 
 
 class _Proxy:
-    """Stands for a tensor in `tensor[key] = value`: saves the region, then writes."""
+    """Stands for a tensor in `tensor[key] = value` and `tensor[key] += value`: saves the region, then writes."""
 
-    __slots__ = ("probes", "tensor")
+    __slots__ = ("probes", "saved", "tensor")
 
     def __init__(self, probes: Probes, tensor: torch.Tensor) -> None:
-        self.probes, self.tensor = probes, tensor
+        self.probes, self.tensor, self.saved = probes, tensor, False
 
     def __getitem__(self, key: Any) -> Any:
-        return self.tensor[key]
+        """Asked for by `+=` only, which then changes the view it gets."""
+        region = self.tensor[key]
+        self._save(key, region)
+        self.saved = True
+        return region
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        region = self.tensor[key]
+        if not self.saved:
+            self._save(key, self.tensor[key])
+        self.tensor[key] = value
+
+    def _save(self, key: Any, region: torch.Tensor) -> None:
         if region.untyped_storage()._cdata == self.tensor.untyped_storage()._cdata:
             self.probes.write(region)
-        else:
-            self.probes.extend((ins.CODE_INDEXED, self.tensor, (_copied_key(key), region)))
-        self.tensor[key] = value
+        else:  # index tensors and masks: the region is a copy
+            self.probes.extend((ins.CODE_INDEXED, self.tensor, (_copied_key(key), region.clone())))
 
 
 def _copied_key(key: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pypto_lab.record.arrays import raw_dtype
 from pypto_lab.record.events import (
     Author,
     Coordinate,
@@ -21,7 +22,7 @@ from pypto_lab.record.events import (
     Waiter,
     region_of,
 )
-from pypto_lab.record.store import element_addresses, region_addresses
+from pypto_lab.record.store import byte_interval, element_addresses, region_addresses
 from pypto_lab.record.trace import Binding, Cells, Content, Index, same_cells
 
 if TYPE_CHECKING:
@@ -122,8 +123,11 @@ def version_bounds(index: Index, binding: Binding, position: int) -> tuple[int, 
         return binding.step, len(index.trace)
     writes = index.trace.store.writes_to(found.storage)
     at = bisect_right(writes.steps, position)
-    first = max(binding.step, writes.steps[at - 1]) if at else binding.step
-    return first, writes.steps[at] if at < len(writes.steps) else len(index.trace)
+    low, high = byte_interval(found, raw_dtype(found.dtype).itemsize)
+    before = writes.overlapping(0, at, low, high)
+    after = writes.overlapping(at, len(writes.steps), low, high)
+    first = max(binding.step, writes.steps[before[-1]]) if before else binding.step
+    return first, writes.steps[after[0]] if after else len(index.trace)
 
 
 def _aliases(index: Index, binding: Binding) -> Iterator[tuple[Binding, int, int]]:
@@ -176,22 +180,29 @@ class _Ring:
 
 
 def queues_at(recording: Recording, position: int) -> tuple[QueueState, ...]:
-    """Every pipe at a position, in order of appearance; a group's start empties them."""
-    rings: dict[str, _Ring] = {}
-    waits: dict[int, Any] = {}
+    """Every pipe at a position, in order of appearance; a group's start empties those of its block. Of other blocks
+    than the current step's only pipes in use are listed."""
+    rings: dict[tuple[int | None, str], _Ring] = {}
+    waits: dict[tuple[int, int | None], Any] = {}
     last = bisect_right(recording.index.event_steps, position)
     freed_pipes = recording.index.freed_pipes
     for e in recording.trace.events[:last]:
         if e.kind == EventKind.RESET:
-            rings.clear()
+            rings = {key: ring for key, ring in rings.items() if key[0] != e.block}
+            waits = {key: w for key, w in waits.items() if key[1] != e.block}
             continue
+        ring = rings.setdefault((e.block, e.pipe), _Ring())
         if e.kind in (EventKind.BLOCKED, EventKind.RESUMED):
-            waits[e.lane] = e if e.kind == EventKind.BLOCKED else None
-            rings.setdefault(e.pipe, _Ring())
-            continue
-        _replay(rings.setdefault(e.pipe, _Ring()), e, keep=e.pipe in freed_pipes)
-    waiters = [waiter_of(recording, e) for e in waits.values() if e is not None]
-    return tuple(_state(recording, name, ring, waiters) for name, ring in rings.items())
+            waits[e.lane, e.block] = e if e.kind == EventKind.BLOCKED else None
+        else:
+            _replay(ring, e, keep=e.pipe in freed_pipes)
+    here = recording.index.coordinate(position).block if position else None
+    waiting = [e for e in waits.values() if e is not None]
+    found = [
+        _state(recording, pipe, block, ring, [e for e in waiting if (e.block, e.pipe) == (block, pipe)])
+        for (block, pipe), ring in rings.items()
+    ]
+    return tuple(q for q in found if q.block in (here, None) or q.entries or q.waiters)
 
 
 def _replay(ring: _Ring, e: Any, keep: bool) -> None:
@@ -211,10 +222,10 @@ def _replay(ring: _Ring, e: Any, keep: bool) -> None:
         ring.entries.pop(slot, None)
 
 
-def _state(recording: Recording, name: str, ring: _Ring, waiters: list[Waiter]) -> QueueState:
+def _state(recording: Recording, name: str, block: int | None, ring: _Ring, waits: list[Any]) -> QueueState:
     entries = tuple(_entry(recording, slot, push, pop) for slot, (push, pop) in ring.entries.items())
-    here = tuple(w for w in waiters if w.pipe == name)
-    return QueueState(name, entries, ring.depth, ring.pushed, ring.popped, ring.freed, here)
+    waiters = tuple(waiter_of(recording, e) for e in waits)
+    return QueueState(name, entries, ring.depth, ring.pushed, ring.popped, ring.freed, waiters, block)
 
 
 def _entry(recording: Recording, slot: int, push: Any, pop: Any) -> QueueEntry:
@@ -280,6 +291,8 @@ def _keyed(recording: Recording, full: bool) -> Iterator[tuple[tuple[Any, ...], 
     index = recording.index
     seen: dict[tuple[Any, ...], int] = {}
     for b in recording.trace.bindings:
+        if not full and b.name in ("return", "condition"):
+            continue
         where: Coordinate = index.coordinate(b.step)
         key: tuple[Any, ...] = (b.name,)
         if full:

@@ -93,8 +93,8 @@ class _Run:
         self.trace = Trace(
             script=self.prepared.script,
             sources=dict(self.prepared.sources),
-            statements=list(self.prepared.instrumenter.statements),
-            functions=list(self.prepared.instrumenter.functions),
+            statements=list(self.prepared.statements),
+            functions=list(self.prepared.functions),
         )
         self.builder = Builder(self.trace)
         self.probes = Probes(self.trace, self.builder, control, change, self._make_room, options["budget"])
@@ -130,9 +130,7 @@ class _Run:
         inputs = {name: self.builder.value(x) for name, x in self.prepared.arguments.items()}
         value = self.builder.value(returned)
         self.builder.finish()
-        self.trace.recompute = Recomputer(
-            self.trace, self.prepared.instrumenter.expressions, self.prepared.scopes
-        ).content
+        self.trace.recompute = Recomputer(self.trace, self.prepared.expressions, self.prepared.scopes).content
         facts = Facts(
             entry=self.prepared.entry,
             seed=self.seed,

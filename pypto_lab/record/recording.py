@@ -87,7 +87,7 @@ class Recording:
     def notes(self) -> tuple[str, ...]:
         return self.facts.notes
 
-    @property
+    @cached_property
     def lanes(self) -> tuple[str, ...]:
         """Lanes that took steps, in order of appearance."""
         used = dict.fromkeys(self.index.lane_of_step.tolist())
@@ -97,6 +97,11 @@ class Recording:
     def stored_bytes(self) -> int:
         """Bytes the recording holds on to: each storage once, and what in-place writes replaced."""
         return self.trace.store.stored_bytes
+
+    @property
+    def resident_bytes(self) -> int:
+        """Those of the stored bytes that lie in memory, not in the spill file or an opened archive."""
+        return self.trace.store.resident_bytes
 
     def raise_if_failed(self) -> None:
         """Raises LabError when the run did not finish."""

@@ -72,7 +72,7 @@ def _argument_rows(recording: Recording) -> Iterable[tuple[str, ...]]:
             yield (name, shown(before), "")
             continue
         numbers = summarise(after.raw, after.dtype, after.valid)
-        yield (name, shown(before), f"-> {numbers}" if name in recording.facts.outputs else "")
+        yield (name, shown(before), f"-> {numbers}" if value in recording.facts.outputs.values() else "")
 
 
 def _queue_rows(recording: Recording) -> list[tuple[str, ...]]:

@@ -117,6 +117,7 @@ class Session:
         self._focus = Focus(recording.trace.lanes[0] if not len(recording) else recording.index.coordinate(1).lane)
         self._candidates: dict[Breakpoint, Steps] = {}
         self._focused: tuple[Focus, list[int]] | None = None
+        self._texts: dict[tuple[int, int], str] = {}
 
     def __repr__(self) -> str:
         return f"<Session of {self.recording.facts.entry} at {self._position} of {len(self.recording)}, {self._focus}>"
@@ -227,11 +228,15 @@ class Session:
         steps = self._lane_steps()
         return steps[bisect_right(steps, self._position) :]
 
-    def _lane_steps(self) -> list[int]:
-        return self.recording.index.steps_of_lane.get(self._lane_id(self._focus.lane), [])
+    def _lane_steps(self, lane: str | None = None) -> list[int]:
+        """Steps of a lane (the focused one by default) in the focused block, or in any."""
+        return self._steps_in(Focus(lane or self._focus.lane, self._focus.block))
 
-    def _frame(self) -> int | None:
-        return self.recording.index.frame_at(self._lane_id(self._focus.lane), self._position)
+    def _frame(self, lane: str | None = None) -> int | None:
+        """The innermost activation of a lane at the position: that of its last step."""
+        steps = self._lane_steps(lane)
+        at = bisect_right(steps, self._position)
+        return self.recording.trace.steps.frame[steps[at - 1] - 1] if at else None
 
     def _to(self, position: int | None) -> Step | None:
         return None if position is None else self.goto(position)
@@ -356,17 +361,15 @@ class Session:
     @property
     def lanes(self) -> tuple[LaneState, ...]:
         """Every lane at the position."""
-        order = list(dict.fromkeys(self.recording.lanes))
-        return tuple(self._lane_state(name) for name in order)
+        return tuple(self._lane_state(name) for name in self.recording.lanes)
 
     def _lane_state(self, name: str) -> LaneState:
         index = self.recording.index
-        lane = self._lane_id(name)
-        steps = index.steps_of_lane[lane]
+        steps = self._lane_steps(name)
         at = bisect_right(steps, self._position)
         last, ahead = (steps[at - 1] if at else 0), (steps[at] if at < len(steps) else None)
         done = index.step(last) if last else None
-        waiting = self._waiting(lane)
+        waiting = self._waiting(self._lane_id(name), done.where.block if done is not None else None)
         status: Literal["not started", "ready", "running", "waits", "done", "failed"] = "ready"
         if last == 0:
             status = "not started"
@@ -391,10 +394,12 @@ class Session:
             task=done.where.task if done else None,
         )
 
-    def _waiting(self, lane: int) -> QueueEvent | None:
+    def _waiting(self, lane: int, block: int | None) -> QueueEvent | None:
         """The wait a lane is in: begun, not ended, and no step of the lane since."""
         events = self.recording.trace.events
         for e in reversed(events[: bisect_right(self.recording.index.event_steps, self._position)]):
+            if e.block not in (block, None):
+                continue
             if e.kind == EventKind.RESET:
                 return None
             if e.lane == lane:
@@ -408,7 +413,7 @@ class Session:
 
     def variables(self, lane: str | None = None) -> tuple[Variable, ...]:
         """The variables of a lane's current function (the focused lane's by default), in order of first binding."""
-        frame = self.recording.index.frame_at(self._lane_id(lane or self._focus.lane), self._position)
+        frame = self._frame(lane)
         if frame is None:
             return ()
         found = (self._bound_in(frame, name) for name in self.recording.index.names_of_frame.get(frame, ()))
@@ -418,7 +423,7 @@ class Session:
     def _variable(self, binding: Binding) -> Variable:
         index = self.recording.index
         content = index.content(binding.value, self._position)
-        written = version_bounds(index, replace(binding), self._position)[0]
+        written = version_bounds(index, binding, self._position)[0]
         value = self.recording.trace.values[binding.value]
         kind: Literal["tensor", "scalar", "other"] = "other"
         dtype, shape, valid = "", (), ()
@@ -430,7 +435,10 @@ class Session:
         statement = index.statement(written) if written else None
         source = index.step(written).source if written else ""
         op = statement.op if statement is not None else None
-        return Variable(binding.name, kind, dtype, shape, valid, shown(content), written, source, op)
+        version = (binding.value, written)  # the content is the same as long as nobody writes
+        if version not in self._texts:
+            self._texts[version] = shown(content)
+        return Variable(binding.name, kind, dtype, shape, valid, self._texts[version], written, source, op)
 
     def _bound_in(self, frame: int, name: str) -> Binding | None:
         return self.recording.index.bound(frame, name, self._position)

@@ -118,6 +118,8 @@ class Store:
         self.writes: list[Write] = []
         self.replaced: list[Bytes] = []
         self._index: dict[int, WriteIndex] = {}
+        self._image: tuple[object, ...] | None = None
+        self._overlaid: Bytes = np.zeros(0, np.uint8)
 
     # --- building
 
@@ -128,6 +130,7 @@ class Store:
     def add_write(self, write: Write, replaced: Bytes) -> None:
         """Appends a write; steps must not decrease."""
         self._index.setdefault(write.storage, WriteIndex()).add(len(self.writes), write)
+        self._image = None
         self.writes.append(write)
         self.replaced.append(replaced)
 
@@ -137,6 +140,11 @@ class Store:
     def stored_bytes(self) -> int:
         """Bytes this store holds: every storage once, and what writes replaced."""
         return sum(s.nbytes for s in self.storages) + sum(r.nbytes for r in self.replaced)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Those of them that are not mapped from a file."""
+        return sum(b.nbytes for b in (*self.storages, *self.replaced) if not is_mapped(b))
 
     # --- reading
 
@@ -154,11 +162,14 @@ class Store:
         index = self.writes_to(value.storage)
         first = bisect_right(index.steps, position)
         later = index.overlapping(first, len(index.steps), low, high) if first < len(index.steps) else []
-        if later:
+        if not later:
+            return view_of(content, value, 0)
+        image = (value.storage, first, value.offset * item, value.shape, value.strides)
+        if image != self._image:
             later = self._until_covered(index, later, value, item)
-            content = self._overlay(content, [index.ids[i] for i in later], low, high)
-            return view_of(content, value, -low)
-        return view_of(content, value, 0)
+            self._overlaid = self._overlay(content, index, later, low, high)
+            self._image = image
+        return view_of(self._overlaid, value, -low)
 
     def _until_covered(self, index: WriteIndex, later: list[int], value: TensorValue, item: int) -> list[int]:
         """Cuts the list after the first write of exactly the viewed region: nothing behind it can show."""
@@ -169,19 +180,21 @@ class Store:
                 return later[: n + 1]
         return later
 
-    def _overlay(self, content: Bytes, ids: list[int], low: int, high: int) -> Bytes:
+    def _overlay(self, content: Bytes, index: WriteIndex, later: list[int], low: int, high: int) -> Bytes:
         """Bytes [low, high) of a storage with the old bytes of the given writes (in step order) laid over it."""
         out = aligned_like(content[low:high])
-        for id_ in reversed(ids):
-            write, old = self.writes[id_], self.replaced[id_]
-            if write.low >= low and write.high <= high:
+        for i in reversed(later):
+            write, old = self.writes[index.ids[i]], self.replaced[index.ids[i]]
+            begin, end = index.lows[i], index.highs[i]
+            if begin < low or end > high:
+                where = element_addresses(write)
+                inside = (where >= low) & (where + write.item <= high)
+                targets = where[inside][:, None] - low + np.arange(write.item)
+                out[targets] = old.reshape(-1, write.item)[inside]
+            elif is_row_major(write):
+                out[begin - low : end - low] = old
+            else:
                 region_of_write(out, write, -low)[...] = old.reshape(*write.shape, write.item)
-                continue
-            where = element_addresses(write)
-            inside = (where >= low) & (where + write.item <= high)
-            cells = old.reshape(-1, write.item)
-            targets = where[inside][:, None] - low + np.arange(write.item)
-            out[targets] = cells[inside]
         return out
 
     # --- writers
@@ -213,6 +226,16 @@ class Store:
 _NO_WRITES = WriteIndex()
 
 
+def is_mapped(content: Bytes) -> bool:
+    """Whether bytes are mapped from a file."""
+    base: object = content
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return False
+
+
 def aligned_like(content: Bytes) -> Bytes:
     """A copy whose address is the same modulo 64, so that a computation on it takes the same vector path."""
     room = np.empty(content.size + 128, np.uint8)
@@ -239,6 +262,16 @@ def view_of(content: Bytes, value: TensorValue, shift: int) -> Raw:
         flat = flat.copy()
     strides = tuple(s * dtype.itemsize for s in value.strides)
     return as_strided(flat.view(dtype), value.shape, strides)
+
+
+def is_row_major(write: Write) -> bool:
+    """Whether the written cells lie one after the other in memory."""
+    expected = write.item
+    for size, stride in zip(reversed(write.shape), reversed(write.strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def region_of_write(content: Bytes, write: Write, shift: int) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +63,8 @@ Content = Any
 """What a value is to a reader: Cells, a scalar, a tuple or dict of these, or an OpaqueValue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A name got a value at a step."""
+class Binding(NamedTuple):
+    """A name got a value at a step (a plain tuple: a recording has as many of them as steps)."""
 
     step: int
     frame: int
@@ -87,7 +86,7 @@ class StepColumns:
     def add(
         self, kind: StepKind, statement: int, frame: int, block: int, task: int, iterations: tuple[int, ...]
     ) -> None:
-        self.kind.append(int(kind))
+        self.kind.append(kind)
         self.statement.append(statement)
         self.frame.append(frame)
         self.block.append(block)
@@ -246,12 +245,6 @@ class Index:
             return None
         at = bisect_right(found[0], position)
         return Binding(found[0][at - 1], frame, name, found[1][at - 1]) if at else None
-
-    def frame_at(self, lane: int, position: int) -> int | None:
-        """The innermost activation of a lane at a position: that of its last step."""
-        steps = self.steps_of_lane.get(lane, [])
-        at = bisect_right(steps, position)
-        return self.trace.steps.frame[steps[at - 1] - 1] if at else None
 
     # --- values
 

@@ -8,11 +8,11 @@ from types import ModuleType
 from pypto_lab.ir.nodes import Function, Program
 
 
-def script_text(node: Program | Function, check_shapes: bool = False) -> str:
+def torch_codegen(node: Program | Function, check_shapes: bool = False) -> str:
     """The torch script of a program or function as text, to be run with torch alone.
 
     `check_shapes` adds checks of dtypes, shapes and valid regions. Raises TypeError for anything else than a Program or
-    Function, ValueError for an op without a torch form.
+    Function, NoTorchForm (a ValueError) for an op that no script can say.
     """
     from pypto_lab.torch_codegen.generate import generate  # keeps the package light to import
 
@@ -21,7 +21,7 @@ def script_text(node: Program | Function, check_shapes: bool = False) -> str:
 
 class _CallablePackage(ModuleType):
     def __call__(self, node: Program | Function, check_shapes: bool = False) -> str:
-        return script_text(node, check_shapes)
+        return torch_codegen(node, check_shapes)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

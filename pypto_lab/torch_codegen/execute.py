@@ -85,7 +85,7 @@ def run(
 
     Tensors are cloned unless `in_place`. `policy` is the order of lanes: `lane-first`, `round-robin`, `random` (by
     `seed`) or an object. `poison` ("nan" or a number) fills undefined cells with a marker. Raises LabError for values
-    that do not fit, ScriptError where the script stops, ValueError for an op without a torch form.
+    that do not fit, ScriptError where the script stops, NoTorchForm for an op without one.
     """
     prepared = prepare(program, values, check_shapes=check_shapes, in_place=in_place)
     with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng(devices=[]):

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
+from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.ir.dtypes import DType
 from pypto_lab.ir.enums import CUBE_SPACES, Direction, FunctionType
+from pypto_lab.ir.span import Span
 from pypto_lab.ir.types import ScalarType, ShapedType, TileType, Type, UnknownType
 from pypto_lab.ops.record import OPS, REQUIRED, Effect, Op
 from pypto_lab.torch_codegen.launches import Group
@@ -66,15 +68,19 @@ def dtype_text(dtype: DType) -> str:
     return TORCH_DTYPES.get(dtype) or repr(dtype.name)
 
 
-def place(span: object) -> str:
-    return "" if span is None else f"{span}: "
+class NoTorchForm(LabError, ValueError):
+    """A node that no script can say, with its place in the source."""
+
+    def __init__(self, what: str, span: Span | None) -> None:
+        where = "" if span is None else f"{span}: "
+        super().__init__([Diagnostic("E505", f"{where}{what} has no torch form", span)])
 
 
 class Expressions:
     """Writes the expressions of one function.
 
-    `functions` gives the script name of each program function, `groups` the groups among them. Raises ValueError (op
-    and source line named) for an op without a torch form.
+    `functions` gives the script name of each program function, `groups` the groups among them. Raises NoTorchForm
+    (op and source line named) for an op without a torch form.
     """
 
     def __init__(
@@ -133,7 +139,7 @@ class Expressions:
                 return self._function_call(expr)
             case n.Submit():
                 return self._submit(expr)
-        raise ValueError(f"{place(expr.span)}{type(expr).__name__} has no torch form")
+        raise NoTorchForm(type(expr).__name__, expr.span)
 
     # scalars
 
@@ -186,7 +192,7 @@ class Expressions:
             return special(self, call, result)
         op = OPS.get(call.op)
         if op is None:
-            raise ValueError(f"{place(call.span)}op {call.op} has no torch form")
+            raise NoTorchForm(f"op {call.op}", call.span)
         decision = self.plan.decisions.get(call, IN_PLACE)
         if op.torch.plain is not None and not decision.copy and self._is_plain(op, call, result):
             shown = self._plain(op, call, op.torch.plain)
@@ -217,8 +223,10 @@ class Expressions:
     def _helper_call(self, op: Op, call: n.OpCall, result: Type, *, copy: bool) -> str:
         name = f"_{op.torch.call}"
         signature = library().signatures.get(name)
+        if signature is None and "." in name and name.partition(".")[0] in library().definitions:
+            signature = Signature((), {}, any_keyword=True, variadic=True)  # a method of a runtime object
         if signature is None:
-            raise ValueError(f"{place(call.span)}op {call.op} has no torch form: the runtime has no {name}")
+            raise NoTorchForm(f"op {call.op} ({name})", call.span)
         copied = self.plan.decisions.get(call, IN_PLACE).copy_args
         arguments = []
         for index, argument in enumerate(call.args):

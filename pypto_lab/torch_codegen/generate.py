@@ -17,7 +17,7 @@ from pypto_lab.torch_codegen.statements import FunctionWriter, Row
 def generate(node: n.Program | n.Function, check_shapes: bool = False) -> Script:
     """The script of a program or of one function.
 
-    Raises TypeError for anything else, ValueError (op and source line named) for an op without a torch form.
+    Raises TypeError for anything else, NoTorchForm (a ValueError; op and source line named) for an op without one.
     """
     if isinstance(node, n.Program):
         functions, title = dict(node.functions), f"program {node.name}"

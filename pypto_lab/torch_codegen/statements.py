@@ -9,7 +9,7 @@ from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import FunctionType
 from pypto_lab.ir.types import ShapedType, TensorType, Type
 from pypto_lab.ir.visitor import walk
-from pypto_lab.torch_codegen.expressions import TORCH_DTYPES, Code, Expressions
+from pypto_lab.torch_codegen.expressions import TORCH_DTYPES, Code, Expressions, NoTorchForm
 from pypto_lab.torch_codegen.launches import ROLES, Group, meets
 from pypto_lab.torch_codegen.liveness import IN_PLACE, Plan, Program, make_plan, written_by_name
 from pypto_lab.torch_codegen.names import Names
@@ -52,7 +52,7 @@ class FunctionWriter:
     # the function
 
     def write(self) -> list[Row]:
-        """All rows of the function. Raises ValueError for an op without a torch form."""
+        """All rows of the function. Raises NoTorchForm for an op without a torch form."""
         parameters = [self.names.of(p.var) for p in self.function.params]
         self._defined = {p.var for p in self.function.params} | self._free_symbols()
         head: list[Row] = [("@_on_both_lanes", None)] if self.both_lanes else []
@@ -129,7 +129,7 @@ class FunctionWriter:
             case n.Scope():
                 self._transparent(stmt)
             case _:
-                raise ValueError(f"{stmt.span}: {type(stmt).__name__} has no torch form")
+                raise NoTorchForm(type(stmt).__name__, stmt.span)
 
     def _assign(self, stmt: n.Assign) -> None:
         decision = self.plan.decisions.get(stmt.value, IN_PLACE)

@@ -119,7 +119,7 @@ class Graph:
         edges = dict.fromkeys(
             dataclasses.replace(e, source=home[e.source], target=home[e.target])
             for e in self.edges
-            if home[e.source] != home[e.target]
+            if home[e.source] != home[e.target] or home[e.source] not in wanted
         )
         kept = tuple(c for c in self.clusters if not owner[c.id])
         return Graph(self.name, kept, tuple(nodes), tuple(edges))

@@ -13,6 +13,7 @@ LEVELS = (1.0, 10.0, 100.0)
 NAN = "nan"
 _CELL = 6.0
 _LABEL = 44.0
+_KEY_ROW, _KEY_WIDTH = 14.0, 250.0
 _WORDS = {1: "1 to 10", 2: "10 to 100", 3: "over 100"}
 
 
@@ -43,11 +44,11 @@ def figure(errors: ErrorMap) -> Figure:
     cells = "".join(f'<path class="pl-h-{shade}" d="{paths[shade]}"/>' for shade in sorted(paths))
     frame = f'<rect class="pl-h-frame" x="{_LABEL}" y="14" width="{width:.0f}" height="{height:.0f}"/>'
     name = f"Error map of {errors.output}"
-    key, key_width = _key(sorted(paths), height + 30)
-    page_width = max(_LABEL + width, key_width) + 8
+    key = _key(sorted(paths), height + 30)
+    page_width, page_height = max(_LABEL + width, _KEY_WIDTH) + 8, height + 24 + _KEY_ROW * len(paths)
     svg = (
         f'<svg class="pl-heat" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}: {_summary(shades)}" '
-        f'viewBox="0 0 {page_width:.0f} {height + 40:.0f}" style="width:{page_width:.0f}px;max-width:100%">'
+        f'viewBox="0 0 {page_width:.0f} {page_height:.0f}" style="width:{page_width:.0f}px;max-width:100%">'
         f'<text x="{_LABEL}" y="9">c 0</text><text x="{_LABEL + width:.0f}" y="9" text-anchor="end">'
         f'c {errors.columns - 1}</text><text x="{_LABEL - 5}" y="23" text-anchor="end">r 0</text>'
         f'<text x="{_LABEL - 5}" y="{14 + height:.0f}" text-anchor="end">r {errors.rows - 1}</text>'
@@ -71,15 +72,14 @@ def _path(shades: Sequence[Sequence[str]], shade: str) -> str:
     return "".join(parts)
 
 
-def _key(shades: Sequence[str], y: float) -> tuple[str, float]:
-    """What each shade in the map means."""
-    out, x = [], _LABEL
-    for shade in shades:
-        words = shade_words(shade)
-        out.append(f'<rect class="pl-h-{shade}" x="{x:g}" y="{y - 8:g}" width="9" height="9"/>')
-        out.append(f'<text x="{x + 13:g}" y="{y:g}">{words}</text>')
-        x += 26 + len(words) * 5.8
-    return "".join(out), x
+def _key(shades: Sequence[str], top: float) -> str:
+    """What each shade in the map means, one below another."""
+    out = []
+    for index, shade in enumerate(shades):
+        y = top + _KEY_ROW * index
+        out.append(f'<rect class="pl-h-{shade}" x="{_LABEL:g}" y="{y - 8:g}" width="9" height="9"/>')
+        out.append(f'<text x="{_LABEL + 14:g}" y="{y:g}">{shade_words(shade)}</text>')
+    return "".join(out)
 
 
 def shade_words(shade: str) -> str:

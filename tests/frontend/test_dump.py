@@ -24,7 +24,8 @@ FILES = dump_files([DUMPS])
 HEAD = "# pypto.program: P\nimport pypto.language as pl\n\n@pl.program\nclass P:\n"
 KERNEL = (
     HEAD
-    + "    @pl.function(type=pl.FunctionType.InCore)\n    def f(x: pl.Tensor[[4, 8], pl.FP32], n: pl.Scalar[pl.INDEX]):\n"
+    + "    @pl.function(type=pl.FunctionType.InCore)\n"
+    + "    def f(x: pl.Tensor[[4, 8], pl.FP32], n: pl.Scalar[pl.INDEX]):\n"
 )
 
 
@@ -134,7 +135,8 @@ def test_old_era_is_read_and_noted() -> None:
         "    def f(self, x: pl.Tensor[[16, 64], pl.BFLOAT16], y: pl.FP32):\n"
         "        with pl.auto_incore():\n"
         "            for i in pl.parallel(0, 16, 1, chunk=4):\n"
-        "                t: pl.Tile[[16, 64], pl.BFLOAT16, pl.MemRef(pl.MemorySpace.Vec, 128, 2048, 7)] = pl.load(x, [0])\n"
+        "                t: pl.Tile[[16, 64], pl.BFLOAT16, pl.MemRef(pl.MemorySpace.Vec, 128, 2048, 7)] = "
+        "pl.load(x, [0])\n"
     )
     program = read_dump(text)
     assert {"N304", "N305", "N307"} <= notes(program)
@@ -254,9 +256,11 @@ def test_loop_with_a_bare_yield_gets_results() -> None:
 
 def test_tuple_targets_become_items_of_a_temporary() -> None:
     text = HEAD + (
-        "    @pl.function\n    def two(self, a: pl.Scalar[pl.INDEX]) -> tuple[pl.Scalar[pl.INDEX], pl.Scalar[pl.FP32]]:\n"
+        "    @pl.function\n"
+        "    def two(self, a: pl.Scalar[pl.INDEX]) -> tuple[pl.Scalar[pl.INDEX], pl.Scalar[pl.FP32]]:\n"
         "        return a, 1.0\n"
-        "    @pl.function\n    def f(self, a: pl.Scalar[pl.INDEX]):\n        x, y = self.two(a)\n        z: pl.Scalar[pl.FP32] = y\n"
+        "    @pl.function\n    def f(self, a: pl.Scalar[pl.INDEX]):\n"
+        "        x, y = self.two(a)\n        z: pl.Scalar[pl.FP32] = y\n"
     )
     program = read_dump(text)
     call, x, y, _ = program.functions["f"].body or ()

@@ -19,10 +19,10 @@ from pypto_lab.ir.verifier import STAGES, verify
 DUMPS = Path(__file__).parent.parent / "data" / "dumps"
 TEXTS = sorted((p.read_text(encoding="utf-8") for p in DUMPS.rglob("*.py")), key=len)[:60]
 JUNK = (
-    "(", ")", "[", "]", "{", "}", ":", ",", ".", "=", "#", "\\", "@", "*", "**", "-", "~", "%", "not", "and", "or", "xor",
-    "lambda", "yield", "await", "import", "global", "if", "else", "...", "None", "True", "1e999", "0x", "self.", "pl.",
-    "pld.", "__FREE_VAR", "pl.yield_()", "pl.Tile", "中文", "é", '"', "'", '"""', "f'{x}'", ":=", "->", "\ud800", "\n",
-    "\t", "\0", "\r", "\x0c", " xor ", "\n    ", "'''",
+    "(", ")", "[", "]", "{", "}", ":", ",", ".", "=", "#", "\\", "@", "*", "**", "-", "~", "%", "not", "and", "or",
+    "xor", "lambda", "yield", "await", "import", "global", "if", "else", "...", "None", "True", "1e999", "0x", "self.",
+    "pl.", "pld.", "__FREE_VAR", "pl.yield_()", "pl.Tile", "中文", "é", '"', "'", '"""', "f'{x}'", ":=", "->", "\ud800",
+    "\n", "\t", "\0", "\r", "\x0c", " xor ", "\n    ", "'''",
 )  # fmt: skip
 
 

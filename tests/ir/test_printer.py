@@ -250,6 +250,20 @@ class TestNames:
         assert "x: pl.Tensor[[M_1], pl.FP32]" in text
         assert structurally_equal(program(*functions), read_dump(text))
 
+    def test_results_keep_one_name_in_every_branch_and_behind(self) -> None:
+        inner, result = (n.Var(name="r", type=n.INDEX) for _ in range(2))
+        branch = n.If(
+            condition=LESS,
+            then_body=(n.Assign(var=inner, value=A), n.Yield(values=(inner,))),
+            else_body=(n.Yield(values=(B,)),),
+            return_vars=(result,),
+        )
+        made = program(function(branch, n.Return(values=(result,))))
+        text = print_program(made)
+        assert text.count("r: pl.Scalar[pl.INDEX] = pl.yield_(") == 2
+        assert "r_1: pl.Scalar[pl.INDEX] = a" in text
+        assert first_difference(made, read_dump(text)) is None
+
     def test_use_without_a_definition_is_marked(self) -> None:
         inner = n.Var(name="y", type=n.INDEX)
         arg = n.IterArg(name="c", type=n.INDEX, init_value=A)

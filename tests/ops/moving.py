@@ -1,4 +1,4 @@
-"""Runs one op on tensors, tiles, lists and scalars: infers its type, calls its runtime function, holds both together."""
+"""Runs one op on tensors, tiles, lists and scalars: infers its type, calls its runtime function, compares the two."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def function(name: str) -> Any:
     raise LookupError(name)
 
 
-def infer(name: str, *operands: Any, **attrs: Any) -> n.OpCall:
+def infer(name: str, /, *operands: Any, **attrs: Any) -> n.OpCall:
     """The typed call."""
     return make_call(name, *(operand(x) for x in operands), **attrs)
 
@@ -121,7 +121,7 @@ def value_of(argument: Any) -> Any:
     return list(argument) if isinstance(argument, tuple) else argument
 
 
-def run(name: str, *operands: Any, copy: bool | None = None, **attrs: Any) -> Any:
+def run(name: str, /, *operands: Any, copy: bool | None = None, **attrs: Any) -> Any:
     """The op's value. Fails when its box, dtype or valid region is not what the type rule says."""
     op = OPS[name]
     call = infer(name, *operands, **attrs)

@@ -1,5 +1,6 @@
 """Programs written as dump text for the tests of the torch script, and how they are run."""
 
+
 from __future__ import annotations
 
 import re
@@ -18,7 +19,7 @@ FP32 = "pl.Tensor[[16, 16], pl.FP32]"
 
 
 def program(functions: str, head: str = "", file: str = "kernel.py") -> Program:
-    """A program from the text of its functions; T16 is `pl.Tensor[[16, 16], pl.FP32]`, V16 a vector tile of that size."""
+    """A program from the text of its functions; T16 is `pl.Tensor[[16, 16], pl.FP32]`, V16 a Vec tile of that size."""
     body = textwrap.indent(textwrap.dedent(functions).strip("\n"), "    ")
     body = re.sub(r"\bT16\b", FP32, re.sub(r"\bV16\b", "pl.Tile[[16, 16], pl.FP32, pl.Mem.Vec]", body))
     return read_dump(f"# pypto.program: P\nimport pypto.language as pl\n{head}\n@pl.program\nclass P:\n{body}\n", file)
@@ -27,9 +28,7 @@ def program(functions: str, head: str = "", file: str = "kernel.py") -> Program:
 def incore(body: str, parameters: str, head: str = "") -> Program:
     """A program of one InCore function `kernel`."""
     lines = textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
-    return program(
-        f"@pl.function(type=pl.FunctionType.InCore)\ndef kernel({parameters}):\n{lines}", head
-    )
+    return program(f"@pl.function(type=pl.FunctionType.InCore)\ndef kernel({parameters}):\n{lines}", head)
 
 
 def outputs(made: Program, values: Mapping[str, Any], **options: Any) -> Mapping[str, torch.Tensor]:

@@ -1,5 +1,6 @@
 """The faults of the existing torch code generator, each as a small program that must be right here."""
 
+# ruff: noqa: E501  (kernels are written as dumps print them, one statement a line)
 from __future__ import annotations
 
 import time
@@ -18,7 +19,7 @@ def ramp(rows: int = 16, columns: int = 16, dtype: torch.dtype = torch.float32) 
     return (torch.arange(rows * columns).reshape(rows, columns) % 23 - 11).to(dtype)
 
 
-# --- 1 to 13: silent wrong numbers ------------------------------------------------------------------------------------
+# --- 1 to 13: silent wrong numbers ---------------------------------------------------------------------------------
 
 
 def test_01_valid_region_travels_through_arithmetic() -> None:
@@ -391,7 +392,10 @@ def test_13_tiles_that_nobody_pops_are_an_error() -> None:
 
 
 def test_13_a_second_lane_with_a_result_of_its_own_is_an_error() -> None:
-    text = GROUP.replace("return out\n    @pl.function(type=pl.FunctionType.Group)", "{result}\n    @pl.function(type=pl.FunctionType.Group)")
+    text = GROUP.replace(
+        "return out\n    @pl.function(type=pl.FunctionType.Group)",
+        "{result}\n    @pl.function(type=pl.FunctionType.Group)",
+    )
     own = "n: T16 = pl.tensor.full([16, 16], dtype=pl.FP32, value=1.0)\n        return n"
     pop = "h: pl.Tile[[8, 16], pl.FP32, pl.Mem.Vec] = pl.tile.tpop_from_aic(split=1)"
     made = program(text.format(cube="pl.tile.tpush_to_aiv(acc, split=1)", vector=pop, result=own))
@@ -399,14 +403,12 @@ def test_13_a_second_lane_with_a_result_of_its_own_is_an_error() -> None:
         run(made, {"a": ramp(), "out": torch.zeros(16, 16)})
 
 
-# --- 14 to 22: loud failures ---------------------------------------------------------------------------------------------
+# --- 14 to 22: loud failures ------------------------------------------------------------------------------------------
 
 
 def test_14_every_registered_op_has_a_torch_form() -> None:
     known = library().definitions
-    missing = [
-        op.name for op in OPS if op.name not in SPECIAL and f"_{op.torch.call}".partition(".")[0] not in known
-    ]
+    missing = [op.name for op in OPS if op.name not in SPECIAL and f"_{op.torch.call}".partition(".")[0] not in known]
     assert len(OPS) > 300
     assert missing == []
 
@@ -627,6 +629,6 @@ def test_22_a_failing_lane_stops_the_others_at_once() -> None:
     names: dict[str, object] = {}
     exec(prepared.script.text, names)
     start = time.perf_counter()
-    with pytest.raises(RuntimeError, match="AIC failed: RuntimeError: tile.slice"):
+    with pytest.raises(RuntimeError, match=r"AIC failed: RuntimeError: tile\.slice"):
         names[prepared.script.entry](*prepared.arguments)  # type: ignore[operator]
     assert time.perf_counter() - start < 2

@@ -31,7 +31,7 @@ The device converts to 8 bits through FP16 or INT16, whose last step wraps.
 
 
 def _round_cells(x: torch.Tensor, mode: str) -> torch.Tensor:
-    """FP64 values to whole numbers by a cast mode ("none" is half to even here)."""
+    """Float values to whole numbers by a cast mode ("none" is half to even here)."""
     if mode == "floor":
         return torch.floor(x)
     if mode == "ceil":
@@ -92,18 +92,21 @@ def _float_to_integer(x: torch.Tensor, source: torch.dtype, dtype: torch.dtype |
     """Rounded, then saturated or wrapped. NaN gives 0."""
     held = _STORED_AS[dtype] if isinstance(dtype, str) else dtype
     bits, signed = _INTEGER_BITS[dtype]
-    whole = _round_cells(x.to(torch.float64), "trunc" if mode in ("none", "odd") else mode)
-    whole = torch.nan_to_num(whole, nan=0.0)
+    exact = x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
+    whole = _round_cells(exact, "trunc" if mode in ("none", "odd") else mode)
     if (source, dtype) in _WRAPPING:
-        finite = torch.where(torch.isinf(whole), torch.zeros_like(whole), whole)
-        return _narrow(torch.fmod(finite, 2.0**32).to(torch.int64), held)
+        return _narrow(torch.fmod(whole, 2.0**32).nan_to_num(0.0).to(torch.int64), held)
     lowest, highest = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    # FP64 cannot hold the largest 64-bit integers: those ends are put in after the conversion.
-    inside = (whole > lowest) & (whole < highest)
-    exact = torch.where(inside, whole, torch.zeros_like(whole)).to(torch.int64)
-    low = torch.full_like(exact, lowest)
-    high = torch.full_like(exact, highest if highest < 2**63 else -1)
-    return _narrow(torch.where(inside, exact, torch.where(whole <= lowest, low, high)), held)
+    if bits < 64:
+        return _narrow(whole.nan_to_num(0.0).clamp(lowest - 1, highest + 1).to(torch.int64).clamp(lowest, highest), held)
+    # No float holds the largest 64-bit integers: those ends are put in after the conversion.
+    whole = whole.nan_to_num(0.0).to(torch.float64)
+    inside = (whole >= lowest) & (whole < (2.0**63 if signed else 2.0**64))
+    high = whole >= 2.0**63
+    moved = torch.where(high & inside, whole - 2.0**63, torch.where(inside, whole, torch.zeros_like(whole))).to(torch.int64)
+    placed = torch.where(high, moved ^ torch.iinfo(torch.int64).min, moved)
+    above = torch.full_like(placed, highest if signed else -1)
+    return _narrow(torch.where(inside, placed, torch.where(whole < lowest, torch.full_like(placed, lowest), above)), held)
 
 
 def _integer_to_integer(x: torch.Tensor, dtype: torch.dtype | str) -> torch.Tensor:
@@ -120,7 +123,20 @@ def _integer_to_integer(x: torch.Tensor, dtype: torch.dtype | str) -> torch.Tens
     return _narrow(wide.clamp(lowest, highest), held)
 
 
+def _half_away(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """FP32 to FP16 or BF16, half away from zero: half to even, then one step outwards where that cut a tie off."""
+    near = x.to(dtype)
+    outward = (near.view(torch.int16) + 1).view(dtype)
+    tie = near.to(torch.float32) * 0.5 + outward.to(torch.float32) * 0.5 == x
+    return torch.where(tie & (near.to(torch.float32).abs() < x.abs()), outward, near)
+
+
 def _to_float_dtype(x: torch.Tensor, dtype: torch.dtype | str, mode: str) -> torch.Tensor:
+    """To a float dtype. Integers reach 16 bits through FP32, as on the device (which rounds large ones twice)."""
+    if not x.dtype.is_floating_point and dtype in (torch.float16, torch.bfloat16):
+        x = _to_float_dtype(x, torch.float32, mode)
+    if mode == "round" and dtype in (torch.float16, torch.bfloat16):
+        return _half_away(x.to(torch.float32), dtype)
     nearest = mode in ("none", "rint")
     if nearest and dtype in (torch.float16, torch.bfloat16, torch.float32) and x.dtype.is_floating_point:
         return x.to(torch.float32).to(dtype)

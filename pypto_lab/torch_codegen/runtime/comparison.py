@@ -37,10 +37,12 @@ def _pack(bits: torch.Tensor, box: tuple[int, ...]) -> torch.Tensor:
     """Booleans of a valid region packed into the mask of a box of shape `box`."""
     rows, columns = bits.shape[:-1], bits.shape[-1]
     size = -(-columns // 8)
-    padded = torch.zeros((*rows, size * 8), dtype=torch.int64)
-    padded[..., :columns] = bits
-    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128])
-    packed = (padded.reshape(*rows, size, 8) * weights).sum(dim=-1).to(torch.uint8)
+    padded = bits.to(torch.uint8)
+    if columns % 8:
+        padded = torch.zeros((*rows, size * 8), dtype=torch.uint8)
+        padded[..., :columns] = bits
+    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
+    packed = (padded.reshape(*rows, size, 8) * weights).sum(dim=-1, dtype=torch.uint8)
     return _box(packed, (*box[:-1], _mask_box(box[-1])))
 
 
@@ -50,8 +52,9 @@ def _unpack(mask: torch.Tensor, columns: int) -> torch.Tensor:
         return mask[..., :columns]
     if mask.shape[-1] * 8 < columns:
         raise ValueError(f"a mask of {mask.shape[-1]} bytes a row cannot select among {columns} columns")
-    bits = (mask.to(torch.uint8).unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8)) & 1
-    return bits.reshape(*mask.shape[:-1], -1)[..., :columns].bool()
+    used = mask[..., : -(-columns // 8)]
+    bits = (used.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8)) & 1
+    return bits.reshape(*mask.shape[:-1], used.shape[-1] * 8)[..., :columns].bool()
 
 
 def _cmp(a: torch.Tensor, b: torch.Tensor, *, cmp_type: int = 0) -> torch.Tensor:

@@ -63,6 +63,9 @@ def _stretched(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 def _region(operands: Sequence[torch.Tensor]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Box and valid region of an elementwise result: on each axis those of the first operand that is not stretched."""
+    first = operands[0]
+    if all(x.shape == first.shape for x in operands):
+        return tuple(first.shape), _valid_of(first)
     box = _stretched(*(tuple(x.shape) for x in operands))
     region = list(box)
     for axis in range(-len(box), 0):
@@ -75,8 +78,11 @@ def _region(operands: Sequence[torch.Tensor]) -> tuple[tuple[int, ...], tuple[in
 
 def _cells(x: torch.Tensor, region: Sequence[int]) -> torch.Tensor:
     """The cells of an operand that a result region reads (extents of 1 are repeated)."""
-    wanted = region[len(region) - x.dim() :]
-    return x[tuple(slice(0, size if full != 1 else 1) for full, size in zip(x.shape, wanted, strict=True))]
+    for axis, size in enumerate(region[len(region) - x.dim() :]):
+        full = x.shape[axis]
+        if full != 1 and size != full:
+            x = x.narrow(axis, 0, size)
+    return x
 
 
 def _each(

@@ -50,7 +50,7 @@ def _ci(
     start: int,
     shape: Sequence[int],
     *,
-    dtype: torch.dtype,
+    dtype: torch.dtype = torch.int32,
     descending: bool = False,
     tmp: torch.Tensor | None = None,
 ) -> torch.Tensor:
@@ -65,7 +65,7 @@ def _tri(
     shape: Sequence[int],
     valid_shape: Sequence[int] | None = None,
     *,
-    dtype: torch.dtype,
+    dtype: torch.dtype = torch.int32,
     upper: bool = False,
 ) -> torch.Tensor:
     """A triangular mask of 0 and 1: ones where column <= row + diagonal, or where it is >= with `upper`.
@@ -87,22 +87,23 @@ def _random(
     shape: Sequence[int],
     valid_shape: Sequence[int] | None = None,
     *,
-    dtype: torch.dtype,
+    dtype: torch.dtype = torch.uint32,
     rounds: int = 10,
 ) -> torch.Tensor:
     """Counter-based random 32-bit integers: Philox 4x32 as the instruction TRANDOM runs it.
 
-    A row is drawn in passes of 256 columns. Lane l of 64 encrypts the counter plus l; its four words go to columns
-    l, 64 + l, 128 + l and 192 + l of the pass. After each pass the counter grows by a quarter of the row length.
+    A row is drawn in passes of 256 columns: counter l of a pass gives columns 4l to 4l + 3. A pass moves the counter by
+    64, the last one of a row by its columns modulo 64 (by 64 where none are left over).
     """
     box = tuple(shape)
     valid = tuple(valid_shape) if valid_shape else box
     rows, columns = _rows_and_columns(valid)
     passes = -(-columns // 256)
+    a_row = (passes - 1) * 64 + (columns - 1) % 64 + 1
     base = counter0 & _WORD | (counter1 & _WORD) << 32 | (counter2 & _WORD) << 64 | (counter3 & _WORD) << 96
-    starts = [base + step * (box[-1] // 4) for step in range(rows * passes)]
-    words = _philox_words([start + lane for start in starts for lane in range(64)], (key0, key1), rounds)
-    cells = words.reshape(rows, passes, 64, 4).transpose(2, 3).reshape(rows, passes * 256)[:, :columns]
+    counters = [base + row * a_row + lane for row in range(rows) for lane in range(passes * 64)]
+    words = _philox_words(counters, (key0, key1), rounds)
+    cells = words.reshape(rows, passes * 256)[:, :columns]
     return _box(cells.to(dtype).reshape(valid), box)
 
 

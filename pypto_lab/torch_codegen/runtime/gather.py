@@ -21,14 +21,27 @@ def _wide_index(index: torch.Tensor) -> torch.Tensor:
     return index.to(torch.int64)
 
 
+_SAME_WIDTH = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _as_bits(x: torch.Tensor) -> torch.Tensor:
+    """The same memory as signed integers, which torch can select and place; other dtypes it often cannot."""
+    return x.view(_SAME_WIDTH[x.element_size()])
+
+
 def _taken(flat: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """Cells of a flat source; those at indices outside it are undefined."""
     inside = (index >= 0) & (index < flat.numel())
     if bool(inside.all()):
         return flat[index]
     found = _undefined(tuple(index.shape), flat.dtype)
-    found[inside] = flat[index[inside]]
+    _as_bits(found)[inside] = _as_bits(flat)[index[inside]]
     return found
+
+
+def _chosen(condition: torch.Tensor, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """`x` where the condition holds, else `other`, bit for bit."""
+    return torch.where(condition, _as_bits(x), _as_bits(other)).view(x.dtype)
 
 
 def _put(flat: torch.Tensor, index: torch.Tensor, cells: torch.Tensor) -> None:
@@ -39,7 +52,7 @@ def _put(flat: torch.Tensor, index: torch.Tensor, cells: torch.Tensor) -> None:
     last = torch.full((flat.numel(),), -1, dtype=torch.int64)
     last.scatter_reduce_(0, index, torch.arange(index.numel()), "amax")
     written = last >= 0
-    flat[written] = cells[last[written]]
+    _as_bits(flat)[written] = _as_bits(cells.contiguous())[last[written]]
 
 
 def _put_into(target: torch.Tensor, index: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
@@ -117,7 +130,7 @@ def _gatherb(source: torch.Tensor, offset: torch.Tensor, *, output_dtype: torch.
     blocks = data[torch.where(inside, places, 0)].reshape(*starts.shape[:-1], starts.shape[-1] * 32).view(dtype)
     known = inside.reshape(*starts.shape[:-1], -1)[..., :: dtype.itemsize]
     if not bool(known.all()):
-        blocks = torch.where(known, blocks, _undefined(tuple(blocks.shape), dtype))
+        blocks = _chosen(known, blocks, _undefined(tuple(blocks.shape), dtype))
     per_block = 32 // dtype.itemsize
     return _box(blocks, (*offset.shape[:-1], offset.shape[-1] * per_block))
 
@@ -270,7 +283,7 @@ def _mgather(
     if policy in ("undefined", "zero") and bool(outside.any()):
         marked = outside.reshape(-1, 1).expand_as(found) if by_row else outside
         fill = torch.zeros_like(found) if policy == "zero" else _undefined(tuple(found.shape), found.dtype)
-        found = torch.where(marked, fill, found)
+        found = _chosen(marked, fill, found)
     box = tuple(shape) if shape else (index.numel(), memory.shape[-1]) if by_row else tuple(index.shape)
     valid = tuple(valid_shape) if valid_shape else tuple(found.shape)
     return _box(found[_window((0,) * found.dim(), valid)], box)

@@ -47,7 +47,7 @@ class _Lane:
     it has come to. `pipes` are shared by the lanes of a group.
     """
 
-    __slots__ = ("block", "blocks", "index", "inner", "meetings", "pipes", "region", "role", "run", "waits_for")
+    __slots__ = ("block", "blocks", "index", "inner", "meetings", "name", "pipes", "region", "role", "run", "waits_for")
 
     def __init__(self, role: str, index: int = 0, block: int = 0, blocks: int = 1) -> None:
         self.role = role
@@ -60,11 +60,8 @@ class _Lane:
         self.pipes = _Pipes()
         self.region: Any = None
         self.waits_for: _Wait | None = None
-
-    @property
-    def name(self) -> str:
-        name = f"AIV{self.index}" if self.role == "AIV" else self.role
-        return name if self.blocks == 1 else f"{name} of block {self.block}"
+        name = f"AIV{index}" if role == "AIV" else role
+        self.name = name if blocks == 1 else f"{name} of block {block}"
 
     def leaves(self) -> Iterator[_Lane]:
         """The lanes that do the work: itself, or what its inner run has left."""
@@ -302,6 +299,8 @@ def _deadlock_text(run: _Run) -> str:
 
 def _split_mode_to_int(split: Any) -> int:
     """The split code 0..4 of a number, an enum member or a name. Raises ValueError for anything else."""
+    if type(split) is int and 0 <= split <= 4:
+        return split
     value = getattr(split, "value", split)
     if isinstance(value, str):
         name = value.rpartition(".")[2]
@@ -349,6 +348,15 @@ def _lane_part(tile: torch.Tensor, split: int, lane: int, lane_stride: int | Non
     return _mark(part, part_valid)
 
 
+def _lane_parts(tile: torch.Tensor, split: int, lane_stride: int | None = None) -> list[torch.Tensor]:
+    """The parts of both lanes."""
+    if split < 3 and lane_stride is None and getattr(tile, "_pypto_valid_shape", None) is None:
+        axis = split - 1
+        if tile.dim() > axis and tile.shape[axis] % 2 == 0 and tile.shape[axis]:
+            return list(tile.chunk(2, axis))
+    return [_lane_part(tile, split, lane, lane_stride) for lane in (0, 1)]
+
+
 def _join_parts(first: torch.Tensor, second: torch.Tensor, split: int) -> torch.Tensor:
     """The tile whose halves the two lanes hold. Raises ValueError when the valid parts leave a hole."""
     if split >= 3:
@@ -368,6 +376,13 @@ def _join_parts(first: torch.Tensor, second: torch.Tensor, split: int) -> torch.
     valid = list(valids[0])
     valid[axis] = first.shape[axis] + valids[1][axis]
     return _mark(joined, valid)
+
+
+def _alias_of(x: torch.Tensor) -> torch.Tensor:
+    """Another tensor object in the same memory, with the same valid region."""
+    alias = x.view(x.shape) if x.is_contiguous() else x.narrow(0, 0, x.shape[0])
+    valid = getattr(x, "_pypto_valid_shape", None)
+    return alias if valid is None else _mark(alias, valid)
 
 
 def _copy_of(x: Any) -> Any:
@@ -531,7 +546,7 @@ class _CrossCoreRuntime:
         """Cube to vector: sends a tile, or to each lane its half. Waits while the ring is full."""
         code = _split_mode_to_int(split)
         two = code != 0 or _current_lane().pipes.dual
-        parts = [_lane_part(tile, code, lane, lane_stride) for lane in (0, 1)] if code else [tile]
+        parts = _lane_parts(tile, code, lane_stride) if code else [_alias_of(tile)]
         if two and not code:
             parts.append(_copy_of(tile))
         self._push("push_to_aiv", _current_lane().pipes.pipe("AIV", id), code, list(enumerate(parts)), tile)
@@ -543,7 +558,7 @@ class _CrossCoreRuntime:
             raise ValueError(f"split {_SPLIT_NAMES[code]} exists from cube to vector only")
         lane = _current_lane().index if code or _current_lane().pipes.dual else 0
         self._check_lane(lane)
-        self._push("push_to_aic", _current_lane().pipes.pipe("AIC", id), code, [(lane, tile)], tile)
+        self._push("push_to_aic", _current_lane().pipes.pipe("AIC", id), code, [(lane, _alias_of(tile))], tile)
 
     def pop_from_aic(self, split: Any = 0, id: int = 0, valid_shape: Sequence[int] | None = None) -> torch.Tensor:
         """Vector side: the oldest tile (or half) the cube has sent to this lane. Waits for it."""
@@ -614,7 +629,7 @@ class _CrossCoreRuntime:
                     )
 
     def sync_set(self, event: int, ffts_mode: int | None = None) -> None:
-        """Sets an event for the other side of the group (mode 1: for the other vector lane). Nothing outside a group."""
+        """Sets an event for the group's other side (mode 1: for the other vector lane). Nothing outside a group."""
         lane = _current_lane()
         with _scheduler.lock:
             key = (event, "pair" if ffts_mode == 1 else "group", lane.name)
@@ -672,7 +687,7 @@ class _CrossCoreRuntime:
         line = _script_line()
         with _scheduler.lock:
             lanes = [index for index, _ in parts]
-            full = [index for index in lanes if pipe.full(index)]
+            full = [] if pipe.depth is None else [index for index in lanes if pipe.full(index)]
             if full:
                 self._wait(operation, pipe, code, full[0], "full", lambda: not any(pipe.full(k) for k in lanes))
             for index, part in parts:
@@ -691,9 +706,8 @@ class _CrossCoreRuntime:
         operation: str,
         tile: torch.Tensor,
     ) -> torch.Tensor:
-        """Makes the popped object: its own tensor object (the pushing lane keeps the other), its slot, its region."""
-        popped = tile.view(tile.shape) if tile.is_contiguous() else tile.clone()
-        _mark(popped, _valid_of(tile) if valid_shape is None else valid_shape)
+        """Gives the popped tile its slot and the region its type states."""
+        popped = tile if valid_shape is None else _mark(tile, valid_shape)
         popped._pypto_slot = [pipe, pipe.popped[lanes[0]] - 1, False]  # type: ignore[attr-defined]
         if _LISTENER is not None:
             for lane in lanes:

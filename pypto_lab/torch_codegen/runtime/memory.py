@@ -61,6 +61,17 @@ def _window(offsets: Sequence[int], extents: Sequence[int]) -> tuple[slice, ...]
     return tuple([slice(o, o + e) for o, e in zip(offsets, extents, strict=True)])
 
 
+def _cells_at(op: str, x: torch.Tensor, offsets: Sequence[int], extents: Sequence[int]) -> torch.Tensor:
+    """The cells of a window as a view. Raises RuntimeError like `_check_window`."""
+    parts = []
+    for offset, extent, bound in zip(offsets, extents, x.shape, strict=True):
+        end = offset + extent
+        if not 0 <= offset <= end <= bound:
+            _check_window(op, offsets, extents, x.shape)
+        parts.append(slice(offset, end))
+    return x[tuple(parts)]
+
+
 def _available(
     op: str,
     source: torch.Tensor,
@@ -76,9 +87,19 @@ def _available(
         _check_window(op, offsets, wanted, source.shape)
         if not _is_partial(source):
             return tuple(wanted)
+        _check_existing(op, source, offsets, wanted)
     elif min(offsets, default=0) < 0:
         raise RuntimeError(f"{op}: offset {min(offsets)} is negative")
     return tuple([max(0, min(w, v - o)) for w, v, o in zip(wanted, _valid_of(source), offsets, strict=True)])
+
+
+def _check_existing(op: str, source: torch.Tensor, offsets: Sequence[int], wanted: Sequence[int]) -> None:
+    """Raises RuntimeError when cells are wanted that an overhanging view (`_tensor_slice` with `view`) does not have."""
+    overhang = getattr(source, "_pypto_overhang", None)
+    if overhang is not None and any(o + w > v for o, w, v in zip(offsets, wanted, _valid_of(source), strict=True)):
+        raise RuntimeError(
+            f"{op}: offset {list(offsets)} with extent {list(wanted)} reads what is not there; {overhang}"
+        )
 
 
 def _lift(values: Sequence[int], rank: int, fill: int) -> tuple[int, ...]:
@@ -102,6 +123,9 @@ def _tile_load(
     """
     box, rank = tuple(shapes), source.dim()
     wanted = box if not valid_shape else tuple(valid_shape)
+    if not clamp and len(box) == rank and getattr(source, "_pypto_valid_shape", None) is None:
+        cells = _cells_at("tile.load", source, offsets, wanted)
+        return cells.clone(memory_format=torch.contiguous_format) if wanted == box else _box(cells, box)
     valid = _available("tile.load", source, offsets, _lift(wanted, rank, 1), clamp)
     cells = source[_window(offsets, valid)]
     if len(box) < rank:
@@ -119,14 +143,24 @@ def _tensor_slice(
     *,
     pad_value: str | float | None = None,
     clamp: bool = False,
+    view: bool = False,
 ) -> torch.Tensor:
     """A window of a tensor: a view of the same memory where the window lies inside the source.
 
     With `valid_shape` only the valid cells must exist, without it the whole window (unless `clamp` cuts it to the
     edge). A window that hangs over, or one with a pad value, is a copy. Raises RuntimeError like `_tile_load`.
+    `view` is for host code, where a slice moves no data: a window may then hang over, and reading there raises.
     """
     box = tuple(shape)
     wanted = box if not valid_shape else tuple(valid_shape)
+    if view and not clamp and min(offset, default=0) >= 0:
+        past = [o + w > b for o, w, b in zip(offset, wanted, source.shape, strict=True)]
+        if any(past) and 0 not in wanted:
+            cut = _available("tensor.slice", source, offset, wanted, True)
+            window = _box(source[_window(offset, cut)], box)
+            text = f"tensor.slice took offset {list(offset)} with extent {list(wanted)} of {list(source.shape)}"
+            window._pypto_overhang = text  # type: ignore[attr-defined]
+            return _drop_axes(window, drop_dims) if drop_dims else window
     valid = _available("tensor.slice", source, offset, wanted, clamp)
     inside = all(o + e <= b for o, e, b in zip(offset, box, source.shape, strict=True))
     if inside and pad_value is None:
@@ -241,11 +275,10 @@ def _write_region(
     op: str, target: torch.Tensor, cells: torch.Tensor, offsets: Sequence[int], add: bool
 ) -> torch.Tensor:
     """Writes cells (of the target's rank) at an offset and updates the target's valid region."""
-    extents = tuple(cells.shape)
-    _check_window(op, offsets, extents, target.shape)
+    extents = cells.shape
+    place = _cells_at(op, target, offsets, extents)
     if _is_partial(target):
         _mark(target, _union(op, _valid_of(target), offsets, extents))
-    place = target[_window(offsets, extents)]
     if not add:
         place.copy_(cells)
     elif target.dtype in (torch.uint16, torch.uint32, torch.uint64):  # torch adds only signed integers
@@ -360,6 +393,8 @@ def _element(op: str, x: torch.Tensor, indices: Sequence[int] | int) -> tuple[in
     for axis, (index, bound) in enumerate(zip(place, x.shape, strict=True)):
         if not 0 <= index < bound:
             raise RuntimeError(f"{op}: index {index} on axis {axis} leaves the box, whose extent is {bound}")
+    if _is_partial(x):
+        _check_existing(op, x, place, (1,) * len(place))
     return place
 
 

@@ -105,11 +105,14 @@ def _to_float(x: int | float, dtype: torch.dtype | str, mode: str = "rint") -> f
     if value == 0.0 or not math.isfinite(value):
         return value
     _, smallest, largest, infinite = _FLOAT_GRID[dtype]
+    beyond = math.copysign(math.inf if infinite else largest, value)
+    if abs(value) >= 2 * largest:
+        return beyond
     exponent = math.frexp(value)[1] - 1
     step = max(exponent, smallest) - _fraction_bits(dtype, max(exponent, smallest))
     rounded = math.ldexp(float(_round_number(math.ldexp(value, -step), mode)), step)
     if abs(rounded) > largest:
-        return math.copysign(math.inf if infinite else largest, value)
+        return beyond
     return rounded if rounded else math.copysign(0.0, value)
 
 

@@ -111,35 +111,29 @@ def _tensor_view(
     return _mark(viewed, valid_shape or _swapped(valid, is_dn))
 
 
-def _reinterpreted(x: torch.Tensor, dtype: torch.dtype, target: Sequence[int] | None) -> torch.Tensor:
-    """The bytes of `x` read as `dtype`: the last axis scales, or the one before where `target` says so."""
-    old, new = x.element_size(), dtype.itemsize
-    axis = -1
-    if target and old != new and len(target) == x.dim() > 1 and target[-1] == x.shape[-1]:
-        axis = -2
-    lined = (x if axis == -1 else x.transpose(-2, -1)).contiguous()
-    valid = list(_swapped(_valid_of(x), axis == -2))
-    if lined.shape[-1] * old % new or valid[-1] * old % new:
-        raise RuntimeError(f"reinterpret_view: {valid[-1]} elements of {x.dtype} are no whole number of {dtype}")
-    valid[-1] = valid[-1] * old // new
-    seen = lined.view(dtype)
-    if axis == -2:
-        seen = seen.transpose(-2, -1)
-    valid = list(_swapped(valid, axis == -2))
-    if target and tuple(target) != tuple(seen.shape):
-        valid = list(_carried_valid("reinterpret_view", seen.shape, valid, target))
-        seen = _checked_reshape("reinterpret_view", seen, target)
-    return _mark(_alias(seen, x), valid)
-
-
 def _reinterpret_view(
     x: torch.Tensor, stated: Sequence[int] | None = None, *, dtype: torch.dtype, shape: Sequence[int] | None = None
 ) -> torch.Tensor:
     """The bytes read as another dtype, in the same memory where it is packed.
 
-    `shape` is the result's shape. Raises RuntimeError when the bytes or the valid region do not divide evenly.
+    `shape` is the result's shape as its type has it: it tells whether the last axis scales or, for columns, the one
+    before. A `stated` shape is filled row by row. Raises RuntimeError when bytes or region do not divide evenly.
     """
-    return _reinterpreted(x, dtype, shape or stated)
+    old, new = x.element_size(), dtype.itemsize
+    by_column = bool(shape) and not stated and old != new and x.dim() > 1 and shape[-1] == x.shape[-1]  # type: ignore[index]
+    lined = (x.transpose(-2, -1) if by_column else x).contiguous()
+    valid = list(_swapped(_valid_of(x), by_column))
+    if lined.shape[-1] * old % new or valid[-1] * old % new:
+        raise RuntimeError(f"reinterpret_view: {valid[-1]} elements of {x.dtype} are no whole number of {dtype}")
+    valid[-1] = valid[-1] * old // new
+    seen = lined.view(dtype)
+    if by_column:
+        seen, valid = seen.transpose(-2, -1), list(_swapped(valid, True))
+    target = stated or shape
+    if target and tuple(target) != tuple(seen.shape):
+        valid = list(_carried_valid("reinterpret_view", seen.shape, valid, target))
+        seen = _checked_reshape("reinterpret_view", seen, target)
+    return _mark(_alias(seen, x), valid)
 
 
 def _concat(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Type annotations: parameters with their direction, assigned types, return types (`reference/language.md` 2.2, 2.3)."""
+"""Type annotations: parameters with their direction, assigned types, results (`reference/language.md` 2.2, 2.3)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 from pypto_lab.frontend import expressions
 from pypto_lab.frontend.context import FunctionState
-from pypto_lab.frontend.environment import MISSING, canonical_path
+from pypto_lab.frontend.environment import canonical_path
 from pypto_lab.frontend.kernels import AnnotationValue, DimArithmetic, dsl_name
 from pypto_lab.frontend.members import RUNTIME, is_value_path, unknown_member
+from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.typing import type_text
 from pypto_lab.ir import nodes as n
@@ -117,12 +118,22 @@ def returns(state: FunctionState, node: ast.expr | None) -> tuple[Type, ...] | N
         return ()
     head, arguments = _split(state, node)
     if head in ("tuple", "pl.Tuple") and arguments is not None:
+        if any(isinstance(a, ast.expr) and _is_bare(state, a) for a in arguments):
+            return None
         return tuple(_one(state, node, a) for a in arguments)
     if head in _SHAPED and arguments is None:
         return None  # a bare `pl.Tensor` result: the type comes from the returned value
     if head in _DIRECTIONS and arguments is not None and len(arguments) == 1:
         return (_one(state, node, arguments[0]),)
     return (_resolve(state, node),)
+
+
+def _is_bare(state: FunctionState, node: ast.expr) -> bool:
+    """Whether an annotation is `pl.Tensor` alone, possibly inside `pl.Out[...]`."""
+    head, arguments = _split(state, node)
+    if head in _DIRECTIONS and arguments is not None and len(arguments) == 1 and isinstance(arguments[0], ast.expr):
+        return _is_bare(state, arguments[0])
+    return head in _SHAPED and arguments is None
 
 
 # --- heads and arguments ----------------------------------------------------------------------------------------------
@@ -191,7 +202,9 @@ def _from_value(state: FunctionState, node: ast.expr, value: Any) -> Annotated:
         if head in _DIRECTIONS:
             return _directed(state, node, head, value.arguments, span)
         if head == "pl.Scalar" and len(value.arguments) == 2:
-            return Annotated(_scalar(state, node, value.arguments[:1]), runtime=value.arguments[1] is RUNTIME, span=span)
+            return Annotated(
+                _scalar(state, node, value.arguments[:1]), runtime=value.arguments[1] is RUNTIME, span=span
+            )
         if head in ("pl.Tensor", "pld.DistributedTensor") and not value.arguments:
             return Annotated(Bare(head, head.startswith("pld")), span=span)
         return Annotated(_build(state, node, head, value.arguments), span=span)
@@ -241,7 +254,9 @@ def _not_a_type(state: FunctionState, node: ast.expr) -> Type:
         state.fail("E201", message, node, hint=hint)
     near = did_you_mean(path, HEADS) if path is not None else None
     heads = ", ".join(HEADS)
-    state.fail("E102", f"`{state.text.segment(node)}` is no type", node, hint=f"{near} " * bool(near) + f"types: {heads}")
+    state.fail(
+        "E102", f"`{state.text.segment(node)}` is no type", node, hint=f"{near} " * bool(near) + f"types: {heads}"
+    )
 
 
 def _build(state: FunctionState, node: ast.expr, head: str, arguments: Sequence[Any]) -> Type:
@@ -491,7 +506,9 @@ def _slot(state: FunctionState, node: ast.Subscript) -> Any:
     base = _extra(state, node, node.value)
     if not isinstance(base, MemRef):
         state.fail("E102", f"`{state.text.segment(node)}` is no part of a type", node)
-    return MemRef(base.base, base.offset, base.size, base.slots, expressions.expression(state, node.slice), base.declared)
+    return MemRef(
+        base.base, base.offset, base.size, base.slots, expressions.expression(state, node.slice), base.declared
+    )
 
 
 def _memref(state: FunctionState, node: ast.Call) -> MemRef:
