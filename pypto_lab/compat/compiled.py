@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pypto_lab.compat.running import bind_program, execute
+from pypto_lab.compat.running import bind_program, execute, refuse_ranks
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import Direction
 
@@ -58,6 +58,7 @@ class CompiledProgram:
         config: Any = None,
     ) -> Any:
         """A call in which runtime-bound workers are the given functions; each gets the list of its arguments."""
+        refuse_ranks(getattr(self.config, "distributed_config", None))
         call = bind_program(self.program, arguments, keywords)
         returned = execute(self.program, call.values, config if config is not None else self.config, callbacks)
         if not call.allocated:

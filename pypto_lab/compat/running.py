@@ -166,6 +166,7 @@ def execute(
     """
     from pypto_lab.torch_codegen.execute import namespace, prepare, run
 
+    refuse_ranks(getattr(config, "distributed_config", None))
     note_where_it_ran(config)
     given = {name: plain(v) for name, v in values.items()}
     if not callbacks:
@@ -178,6 +179,21 @@ def execute(
     for name, function in callbacks.items():
         names[prepared.script.functions[name]] = lambda *arguments, call=function: call(list(arguments))
     return prepared.call(names)
+
+
+def refuse_ranks(distributed: Any) -> None:
+    """Raises LabError E505 for a `DistributedConfig` of several devices: the lab runs one rank."""
+    devices = getattr(distributed, "device_ids", None) or ()
+    if len(devices) > 1:
+        raise LabError(
+            [
+                Diagnostic(
+                    "E505",
+                    f"running {len(devices)} ranks is not built yet",
+                    hint="programs for one device run today; `pypto-lab script` and `graph` show distributed ones",
+                )
+            ]
+        )
 
 
 def note_where_it_ran(config: Any) -> None:

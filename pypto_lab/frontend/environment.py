@@ -115,8 +115,8 @@ class Environment:
                 return MISSING if operand is MISSING else _UNARY[type(node.op)](operand)
             case ast.Subscript():
                 return self._item(node, hidden)
-            case ast.Call(func=ast.Attribute(attr="get_byte"), args=[], keywords=[]):
-                return self._bytes(node.func.value)
+            case ast.Call(func=ast.Attribute(attr="get_byte", value=dtype), args=[], keywords=[]):
+                return self._bytes(dtype)
             case ast.Tuple() | ast.List():
                 items = [self.value(e, hidden) for e in node.elts]
                 if any(i is MISSING for i in items):

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import Any
 
 from pypto_lab.ir import dtypes
@@ -255,7 +256,19 @@ def _layer_ops(layer: str, name: str) -> list[Op]:
     plain = name.removesuffix("_") if name in ("and_", "or_", "not_") else name
     wanted = [name, plain, *ALIASES.get(name, ())]
     found = [op for w in dict.fromkeys(wanted) if (op := OPS.get(f"{layer}.{w}")) is not None]
-    return found + [op for op in OPS if op.namespace == layer and name in op.dsl and op not in found]
+    return found + [op for op in _by_spelling(len(OPS)).get((layer, name), ()) if op not in found]
+
+
+@lru_cache(maxsize=4)
+def _by_spelling(count: int) -> Mapping[tuple[str, str], tuple[Op, ...]]:
+    """Ops by namespace and promoted spelling. `count` is the size of the registry: a grown one is indexed anew."""
+    del count
+    found: dict[tuple[str, str], tuple[Op, ...]] = {}
+    for op in OPS:
+        for spelling in op.dsl:
+            for layer in (op.namespace, ""):
+                found[layer, spelling] = (*found.get((layer, spelling), ()), op)
+    return found
 
 
 def _candidates(call: Call, layer: str, name: str) -> list[Op]:
@@ -289,7 +302,7 @@ def _unified(call: Call, name: str) -> list[Op]:
     """Rule 5: the first tensor or tile operand decides; tensors and tiles do not mix."""
     layers = {layer: ops for layer in ("tensor", "tile") if (ops := _layer_ops(layer, name))}
     if not layers:
-        return [op for op in OPS if name in op.dsl]
+        return list(_by_spelling(len(OPS)).get(("", name), ()))
     first = next((a for a in call.everything() if isinstance(a.type, ShapedType)), None)
     if first is None:
         return layers.get("tensor") or layers["tile"]

@@ -6,13 +6,14 @@ stops when its statement has just been done.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pypto_lab.record.arrays import has_non_finite, valid_cells
+from pypto_lab.record.arrays import has_non_finite, raw_dtype, valid_cells
 from pypto_lab.record.events import EventKind, StepKind, TensorValue, region_of
 from pypto_lab.record.expressions import evaluate
 from pypto_lab.record.queries import first_divergence
@@ -171,11 +172,8 @@ class OnNonFinite(Breakpoint):
     def stops(self, recording: Recording, step: int) -> bool:
         if not self.fits(recording, step) or recording.trace.steps.kind[step - 1] == StepKind.ENTER:
             return False
-        return any(
-            _spoiled(recording.index.content(value, step))
-            for name, value in _written(recording, step)
-            if self.name is None or _is_named(name, self.name)
-        ) and not _operands_spoiled(recording, step)
+        new = any(_spoiled(content) for content in _new_contents(recording, step, self.name))
+        return new and not _operands_spoiled(recording, step) and self.holds(recording, step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +192,36 @@ def _is_named(name: str, wanted: str) -> bool:
     return name == wanted or name.partition("__ssa_v")[0] == wanted
 
 
-def _written(recording: Recording, step: int) -> list[tuple[str, int]]:
-    """(name, value) of what a step bound, and of variables whose memory it wrote."""
-    out = [(b.name, b.value) for b in recording.index.bindings_of_step.get(step, ())]
-    store, frame = recording.trace.store, recording.trace.steps.frame[step - 1]
-    storages = {store.writes[i].storage for i in store.writes_at(step)}
-    if storages:
-        for name in recording.index.names_of_frame.get(frame, ()):
-            bound = recording.index.bound(frame, name, step)
-            value = recording.trace.values[bound.value] if bound is not None else None
-            if bound is not None and isinstance(value, TensorValue) and value.storage in storages:
-                out.append((name, bound.value))
-    return out
+def _new_contents(recording: Recording, step: int, wanted: str | None) -> Iterator[Content]:
+    """What a step made: values it bound that did not exist before, and the regions it wrote in place."""
+    index, trace = recording.index, recording.trace
+    for b in index.bindings_of_step.get(step, ()):
+        if wanted is not None and not _is_named(b.name, wanted):
+            continue
+        value = trace.values[b.value]
+        if not isinstance(value, TensorValue) or index.creation[value.storage][0] == step:
+            yield index.content(b.value, step)
+    for i in trace.store.writes_at(step):
+        write = trace.store.writes[i]
+        dtypes = _dtypes_of(recording, write.storage, trace.steps.frame[step - 1], step, wanted)
+        for dtype in dtypes:
+            item = raw_dtype(dtype).itemsize
+            if item == write.item:
+                strides = tuple(s // item for s in write.strides)
+                region = TensorValue(write.storage, dtype, write.shape, strides, write.offset // item)
+                yield Cells(trace.store.read(region, step), dtype)
+
+
+def _dtypes_of(recording: Recording, storage: int, frame: int, step: int, wanted: str | None) -> set[str]:
+    """The dtypes under which a function's variables (those called `wanted`) see a storage."""
+    found: set[str] = set()
+    for name in recording.index.names_of_frame.get(frame, ()):
+        bound = recording.index.bound(frame, name, step)
+        value = recording.trace.values[bound.value] if bound is not None else None
+        named = wanted is None or _is_named(name, wanted)
+        if named and isinstance(value, TensorValue) and value.storage == storage:
+            found.add(value.dtype)
+    return found
 
 
 def _operands_spoiled(recording: Recording, step: int) -> bool:

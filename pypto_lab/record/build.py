@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import math
+import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -380,10 +382,11 @@ def _own_uses() -> int:
 
 
 class Spool:
-    """A file that bytes are appended to and read back from by mapping it."""
+    """A file that bytes are appended to and read back from by mapping it; removed with the recording that uses it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
+        weakref.finalize(self, _remove, path)
         self._maps: list[Bytes] = []
         self.size = 0
 
@@ -408,6 +411,11 @@ class Spool:
         mapped = np.asarray(np.memmap(self.path, np.uint8, "r", begin, (self.size - begin,)))
         self._maps.append(mapped)
         return [mapped[p : p + c.nbytes] for p, c in zip(places, contents, strict=True)]
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):  # somebody else has removed it
+        os.unlink(path)
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -74,7 +74,7 @@ class Control:
     def look(self, progress: Callable[[], Progress]) -> None:
         """Called by the run now and then. Raises Interrupted when it shall end."""
         now = time.monotonic()
-        if self.on_progress is not None and now - self._told >= self.interval:
+        if now - self._told >= self.interval:
             self._told = now
             self._tell(progress(), finished=False)
         self._go.wait()

@@ -143,7 +143,7 @@ class _Run:
             notes=tuple(self.notes),
         )
         origin = Origin(self.program, self.policy, self.options)
-        return Recording(self.trace, facts, origin=origin, arena=self.probes.arena)
+        return Recording(self.trace, facts, origin=origin, memory=(self.probes.arena, self.spool))
 
     def _make_room(self) -> int:
         """Moves values to disk; returns the bytes moved."""

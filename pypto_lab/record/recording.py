@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.record.arrays import Raw
 from pypto_lab.record.events import RecomputedValue, ScalarValue, Statement
 from pypto_lab.record.trace import Cells, Content, Index, Trace
-
-if TYPE_CHECKING:
-    from pypto_lab.record.store import Arena
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +50,14 @@ class Recording:
     to the run's tensors. `branches` are recordings made from this one by what-ifs.
     """
 
-    def __init__(self, trace: Trace, facts: Facts, *, origin: Origin | None = None, arena: Arena | None = None) -> None:
+    def __init__(self, trace: Trace, facts: Facts, *, origin: Origin | None = None, memory: object = None) -> None:
+        """`memory` is whatever owns the bytes the trace looks at; it lives as long as the recording."""
         self.trace = trace
         self.facts = facts
         self.origin = origin
         self.index = Index(trace)
         self.branches: list[Recording] = []
-        self._arena = arena
+        self._memory = memory
 
     def __len__(self) -> int:
         """Number of steps."""

@@ -192,7 +192,7 @@ def _listing(part: Code) -> str:
     return (
         f'<div><h4 class="pl-heading">{label}</h4>'
         f'<div class="pl-code" role="group" tabindex="0" aria-label="{label}" data-start="{part.start}">'
-        f'<code class="pl-rows">{"".join(rows)}</code></div></div>'
+        f'<div class="pl-rows">{"".join(rows)}</div></div></div>'
     )
 
 
@@ -247,7 +247,7 @@ def _report_html(part: Report) -> str:
     chips = "".join(_chip_html(c) for c in part.chips)
     return (
         f'<div class="pl-report"><div class="pl-head"><h2 class="pl-name">{html.escape(part.title)}</h2>'
-        f'<span class="pl-dim">{html.escape(part.subtitle)}</span><span class="pl-grow"></span>{chips}</div>'
+        f'<span class="pl-dim">{html.escape(part.subtitle)}</span><span class="pl-chips">{chips}</span></div>'
         f"{_html(part.body)}</div>"
     )
 

@@ -212,6 +212,64 @@ def test_a_kernel_that_never_writes_its_output_is_refused(module, x):
     assert caught.value.diagnostics[0].code == "E511"
 
 
+def test_several_ranks_are_refused_and_one_runs(module, x):
+    with stand_ins():
+        from pypto.ir.distributed_compiled_program import DistributedConfig
+        from pypto.runtime import RunConfig
+    y = torch.zeros(16, 64)
+    one = module.annotated.compile(config=RunConfig(distributed_config=DistributedConfig(device_ids=[0])))
+    one(x, y)
+    assert torch.equal(y, x + 1)
+    two = module.annotated.compile(config=RunConfig(distributed_config=DistributedConfig(device_ids=[0, 1])))
+    with pytest.raises(LabError, match="2 ranks") as caught:
+        two(x, y, config=RunConfig(platform="a2a3"))
+    assert caught.value.diagnostics[0].code == "E505"
+
+
+CALLBACK = """
+import pypto.language as pl
+
+@pl.program
+class Watched:
+    @pl.function(type=pl.FunctionType.InCore)
+    def body(self, x: pl.Tensor[[16, 64], pl.FP32], y: pl.Out[pl.Tensor[[16, 64], pl.FP32]]) -> pl.Tensor[[16, 64], pl.FP32]:
+        t = pl.load(x, [0, 0], [16, 64])
+        return pl.store(pl.mul(t, 3.0), [0, 0], y)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def chip(self, x: pl.Tensor[[16, 64], pl.FP32], y: pl.Out[pl.Tensor[[16, 64], pl.FP32]]) -> pl.Tensor[[16, 64], pl.FP32]:
+        return self.body(x, y)
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.SubWorker)
+    def watch(y: pl.Tensor[[16, 64], pl.FP32]):
+        ...
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def host(self, x: pl.Tensor[[16, 64], pl.FP32], y: pl.Out[pl.Tensor[[16, 64], pl.FP32]]) -> pl.Tensor[[16, 64], pl.FP32]:
+        out: pl.Tensor[[16, 64], pl.FP32] = self.chip(x, y)
+        self.watch(out)
+        return out
+"""  # noqa: E501
+
+
+def test_runtime_bound_workers_call_back(tmp_path, x):
+    path = tmp_path / "watched.py"
+    path.write_text(CALLBACK)
+    watched = load_module(path).Watched
+    with stand_ins():
+        from pypto import ir
+    assert watched.get_function("watch").requires_runtime_binding is True
+    compiled = ir.compile(watched)
+    seen = []
+    y = torch.zeros(16, 64)
+    with compiled.prepare(callbacks={"watch": lambda arguments: seen.append(arguments[0].clone())}) as session:
+        session(x, y)
+    assert torch.equal(y, x * 3)
+    assert torch.equal(seen[0], x * 3)
+    with pytest.raises(ValueError, match="watch"):
+        compiled.prepare()
+
+
 def test_torch_codegen_of_the_debug_module(module, x):
     with stand_ins():
         from pypto.debug import torch_codegen

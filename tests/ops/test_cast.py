@@ -80,6 +80,7 @@ CASES: list[tuple[Any, ...]] = [
     ("tile.cast", cells([[130.0, -130.0]], d.FP16), d.INT8, "rint", [[-126, 126]]),
     ("tile.cast", cells([[-1.0, 300.0]]), d.UINT16, "rint", [[0, 300]]),
     ("tile.cast", cells([[2.0**63, -(2.0**63)]]), d.INT64, "rint", [[float(2**63 - 1), -float(2**63)]]),
+    ("tile.cast", cells([[-1.0, 2.0**63, 2.0**64, 5.0]]), d.UINT64, "rint", [[0, 2.0**63, float(2**64 - 1), 5.0]]),
     ("tile.cast", cells([[70000, -70000]], d.INT32), d.INT16, "none", [[4464, -4464]]),
     ("tile.cast", cells([[70000, -3]], d.INT32), d.UINT16, "none", [[65535, 0]]),
     ("tile.cast", cells([[300, -5]], d.INT16), d.UINT8, "none", [[255, 0]]),

@@ -1,6 +1,5 @@
 """Programs written as dump text for the tests of the torch script, and how they are run."""
 
-
 from __future__ import annotations
 
 import re

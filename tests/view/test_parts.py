@@ -121,7 +121,7 @@ def test_linked_rows_carry_the_link() -> None:
 
 def test_code_is_highlighted_and_escaped_line_by_line() -> None:
     html = to_html(Code('def f(x):\n    """a\n    b"""\n    return x < 1 and "&"\n', "code"))
-    rows = re.findall(r'<span class="pl-row".*?>(.*?)</span>(?=<span class="pl-row"|</code>)', html)
+    rows = re.findall(r'<span class="pl-row".*?>(.*?)</span>(?=<span class="pl-row"|</div>)', html)
     assert len(rows) == 4
     assert "&lt;" in rows[3]
     assert "pl-tok-k" in rows[3]

@@ -11,6 +11,7 @@ from typing import Any
 from pypto_lab.compat.golden.spec import ScalarSpec, Spec, TensorSpec, create_values
 from pypto_lab.compat.golden.validation import CompareFn, validate_golden
 from pypto_lab.compat.notices import say_once
+from pypto_lab.compat.running import refuse_ranks
 from pypto_lab.ir.diagnostics import LabError
 
 GoldenFn = Callable[[dict[str, Any]], Any]
@@ -117,6 +118,7 @@ def execute_request(request: Request) -> RunResult:
     if platform:
         say_once(f"kernels run here with PyTorch; platform {platform} and its devices are not used")
     try:
+        refuse_ranks(request.options.get("distributed_config"))
         return _execute(request)
     except LabError as error:
         return RunResult(False, f"{error}")

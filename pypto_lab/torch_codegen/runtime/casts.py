@@ -97,16 +97,24 @@ def _float_to_integer(x: torch.Tensor, source: torch.dtype, dtype: torch.dtype |
     if (source, dtype) in _WRAPPING:
         return _narrow(torch.fmod(whole, 2.0**32).nan_to_num(0.0).to(torch.int64), held)
     lowest, highest = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    if bits < 64:
-        return _narrow(whole.nan_to_num(0.0).clamp(lowest - 1, highest + 1).to(torch.int64).clamp(lowest, highest), held)
-    # No float holds the largest 64-bit integers: those ends are put in after the conversion.
-    whole = whole.nan_to_num(0.0).to(torch.float64)
-    inside = (whole >= lowest) & (whole < (2.0**63 if signed else 2.0**64))
-    high = whole >= 2.0**63
-    moved = torch.where(high & inside, whole - 2.0**63, torch.where(inside, whole, torch.zeros_like(whole))).to(torch.int64)
-    placed = torch.where(high, moved ^ torch.iinfo(torch.int64).min, moved)
-    above = torch.full_like(placed, highest if signed else -1)
-    return _narrow(torch.where(inside, placed, torch.where(whole < lowest, torch.full_like(placed, lowest), above)), held)
+    whole = whole.nan_to_num(0.0)
+    if bits == 64:
+        return _narrow(_saturated64(whole.to(torch.float64), signed), held)
+    return _narrow(whole.clamp(lowest - 1, highest + 1).to(torch.int64).clamp(lowest, highest), held)
+
+
+def _saturated64(whole: torch.Tensor, signed: bool) -> torch.Tensor:
+    """FP64 whole numbers as INT64 (or the bits of UINT64), cut to the range, whose top no float holds."""
+    half = 2.0**63
+    zeros = torch.zeros_like(whole)
+    if signed:
+        above = whole >= half
+        low = torch.where(above, zeros, whole.clamp(min=-half)).to(torch.int64)
+        return torch.where(above, torch.iinfo(torch.int64).max, low)
+    upper = (whole >= half) & (whole < 2 * half)
+    low = torch.where(whole < half, whole.clamp(min=0.0), zeros).to(torch.int64)
+    high = torch.where(upper, whole - half, zeros).to(torch.int64) ^ torch.iinfo(torch.int64).min
+    return torch.where(upper, high, torch.where(whole >= half, -1, low))
 
 
 def _integer_to_integer(x: torch.Tensor, dtype: torch.dtype | str) -> torch.Tensor:

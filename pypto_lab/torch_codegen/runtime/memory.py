@@ -94,7 +94,7 @@ def _available(
 
 
 def _check_existing(op: str, source: torch.Tensor, offsets: Sequence[int], wanted: Sequence[int]) -> None:
-    """Raises RuntimeError when cells are wanted that an overhanging view (`_tensor_slice` with `view`) does not have."""
+    """Raises RuntimeError when cells are wanted that an overhanging view (`view` of `_tensor_slice`) does not have."""
     overhang = getattr(source, "_pypto_overhang", None)
     if overhang is not None and any(o + w > v for o, w, v in zip(offsets, wanted, _valid_of(source), strict=True)):
         raise RuntimeError(
@@ -153,6 +153,9 @@ def _tensor_slice(
     """
     box = tuple(shape)
     wanted = box if not valid_shape else tuple(valid_shape)
+    if wanted == box and not (clamp or view or _is_partial(source)) and pad_value is None:
+        window = _cells_at("tensor.slice", source, offset, box)
+        return _drop_axes(window, drop_dims) if drop_dims else window
     if view and not clamp and min(offset, default=0) >= 0:
         past = [o + w > b for o, w, b in zip(offset, wanted, source.shape, strict=True)]
         if any(past) and 0 not in wanted:
@@ -276,6 +279,8 @@ def _write_region(
 ) -> torch.Tensor:
     """Writes cells (of the target's rank) at an offset and updates the target's valid region."""
     extents = cells.shape
+    if 0 in extents:
+        return target
     place = _cells_at(op, target, offsets, extents)
     if _is_partial(target):
         _mark(target, _union(op, _valid_of(target), offsets, extents))
