@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 from pypto_lab.frontend.environment import Environment
 from pypto_lab.frontend.kernels import KernelSource
 from pypto_lab.frontend.missing import MISSING
-from pypto_lab.frontend.names import Block, BlockKind, Names
+from pypto_lab.frontend.names import BlockKind, Names
 from pypto_lab.frontend.report import Abandoned, Reporter
 from pypto_lab.frontend.text import SourceText
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Label
-from pypto_lab.ir.enums import Direction, FunctionType, Level, Role, SplitMode
+from pypto_lab.ir.enums import FunctionType, Level, Role, SplitMode
 from pypto_lab.ir.span import Span
 from pypto_lab.ir.types import UNKNOWN, Type
 
@@ -197,10 +197,3 @@ class FunctionState:
         """A stand-in for a value whose mistake is reported."""
         span = self.span(where) if isinstance(where, ast.AST) else where
         return n.Var(name="_unknown", type=UNKNOWN, span=span)
-
-
-def output_params(params: Mapping[str, n.Param]) -> list[n.Param]:
-    return [p for p in params.values() if p.direction is not Direction.In]
-
-
-__all__ = ["Block", "BlockKind", "FunctionState", "ProgramState", "Region", "Signature", "Yielded", "output_params"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from pypto_lab.frontend import calls, subscripts
+from pypto_lab.frontend import calls, special, subscripts
 from pypto_lab.frontend.context import FunctionState
 from pypto_lab.frontend.kernels import DimArithmetic, DimExpression, DynamicDim, dsl_name, source_of
 from pypto_lab.frontend.members import RUNTIME, is_value_path, member, unknown_member
@@ -170,7 +170,7 @@ def _as_expr(state: FunctionState, node: ast.expr, found: Any) -> n.Expr:
     if isinstance(found, n.Expr):
         return found
     if found is None:
-        return calls.task_invalid(state, node)
+        return special.task_invalid(state, node)
     if isinstance(found, (DType, Enum, str)) or found is RUNTIME:
         what = {DType: "a dtype", str: "a string"}.get(type(found), "an enum member")
         state.fail("E002", f"{what} is only known as an argument", node)

@@ -20,6 +20,7 @@ from pypto_lab.frontend.typing import mismatch, type_text
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.ir.enums import Direction, FunctionType, Level, Role, SplitMode
+from pypto_lab.ir.span import Span
 from pypto_lab.ir.types import Type
 
 _KIND_TYPES = {
@@ -50,13 +51,10 @@ class Reading:
 
     @property
     def signature(self) -> Signature:
-        span = self.params[0].span if self.params else None
-        return Signature(
-            self.name, self.params, self.returns, self.state.func_type, self.level, self.role, span and _head(self)
-        )
+        return Signature(self.name, self.params, self.returns, self.state.func_type, self.level, self.role, _head(self))
 
 
-def _head(reading: Reading) -> Any:
+def _head(reading: Reading) -> Span:
     """The span of a function's name in its `def` line."""
     node = reading.node
     where = ast.Pass(lineno=node.lineno, col_offset=node.col_offset)
@@ -179,7 +177,7 @@ def read_body(reading: Reading) -> n.Function:
         auto_scope=False if state.auto_scope is False else None,
         external_source=external,
         has_self=state.func_type not in _WITHOUT_SELF and not host_worker,
-        span=reading.signature.span or state.span(node),
+        span=_head(reading),
         docstring=docstring,
     )
 

@@ -9,7 +9,8 @@ from typing import Any
 from pypto_lab.frontend.context import FunctionState
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.ir import nodes as n
-from pypto_lab.ops.dispatch import Actual, Call, DispatchError, dispatch
+from pypto_lab.ops.calling import Actual, Call, DispatchError
+from pypto_lab.ops.dispatch import dispatch
 
 Argument = tuple[Any, ast.AST]
 

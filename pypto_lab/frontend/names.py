@@ -6,7 +6,6 @@ re-binding at the same depth to `x_v1` (`reference/language.md` 2.11, rule 6).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -217,8 +216,3 @@ class Names:
                 self.bindings[name] = Binding(second.var, second.block, second.span, (first.var, first.span))
             elif before.get(name) == second and first != second:
                 self.bindings[name] = first
-
-
-def base_name(name: str) -> str:
-    """A name without the suffix that a jit rename gave it."""
-    return re.sub(r"_v\d+$", "", name)

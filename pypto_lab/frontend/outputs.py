@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pypto_lab.frontend.context import FunctionState
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import Direction, FunctionType
-from pypto_lab.ir.types import ShapedType
+from pypto_lab.ir.types import ShapedType, TensorType
 from pypto_lab.ops.record import OPS, Effect
 
+_VIEWS = frozenset({"tensor.slice", "tensor.reshape", "tensor.transpose", "tensor.view", "tensor.reinterpret_view"})
+"""A window of a tensor is no use of its contents: it may be handed to a kernel that writes it."""
 _KEEPS_STORAGE = frozenset(
     {"tensor.assemble", "tile.store", "tensor.slice", "tensor.reshape", "tensor.scatter_update", "tensor.fillpad"}
 )
@@ -102,10 +104,12 @@ def _check_order(state: FunctionState, params: Sequence[n.Param], body: n.Body) 
         if use.effect is None:
             settled.add(use.var)
         elif param.direction is Direction.In and use.effect is not Effect.READ:
+            settled.add(use.var)
+            if isinstance(param.type, TensorType) and param.type.distributed:
+                continue  # a window buffer is shared memory; peers write to it whatever the parameter says
             message = f"`{param.name}` is an input and is written"
             hint = f"declare it pl.Out or pl.InOut: `{param.name}: pl.InOut[...]`"
             state.warn("W003", message, use.call.span, hint=hint)
-            settled.add(use.var)
         elif param.direction is Direction.Out and use.effect is Effect.WRITE:
             settled.add(use.var)
         elif param.direction is Direction.Out:
@@ -148,7 +152,7 @@ def _arguments(state: FunctionState, expr: n.Expr) -> Iterator[Use]:
 
 
 def _op_uses(expr: n.OpCall) -> Iterator[Use]:
-    record = OPS.get(expr.op)
+    record = None if expr.op in _VIEWS else OPS.get(expr.op)
     for index, arg in enumerate(expr.args):
         if isinstance(arg, n.Var) and record is not None and index < len(record.args):
             effect = _effect(expr.op, index, record.args[index].effect)

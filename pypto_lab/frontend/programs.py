@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pypto_lab.frontend.context import ProgramState, Signature
-from pypto_lab.frontend.functions import Reading, check_returns, function_type, open_function, read_body
+from pypto_lab.frontend.functions import Reading, check_returns, open_function, read_body
 from pypto_lab.frontend.kernels import KernelSource, ProgramSource, kernel_of
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.signatures import Given
@@ -195,6 +195,3 @@ def _callees_first(functions: Mapping[str, n.Function]) -> Iterator[tuple[str, n
 
 def program_name(kernel: KernelSource) -> str:
     return f"_jit_{kernel.name}" if kernel.is_jit else kernel.name
-
-
-__all__ = ["Assembler", "function_type", "program_name"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -386,7 +385,7 @@ def _check_spmd_body(state: FunctionState, call: ast.Call, body: n.Body, loop_va
         labels = [Label(c.span, "a dispatch") for c in dispatches[:2] if c.span is not None]
         hint = "give each kernel an SPMD scope of its own"
         state.error("E018", "an SPMD scope dispatches one kernel", call, labels=labels, hint=hint)
-    reads = any(f is loop_var or (isinstance(f, n.OpCall) and f.op in _BLOCK_INDEX) for f in found)
+    reads = loop_var is not None or any(isinstance(f, n.OpCall) and f.op in _BLOCK_INDEX for f in found)
     if not dispatches and not inlined and not reads and body and not state.reporter.errors:
         hint = "use the block index: `for i in pl.spmd(n):`, or pl.tile.get_block_idx()"
         state.error("E018", "every block of this SPMD scope does the same work", call, hint=hint)
@@ -468,7 +467,7 @@ def split_aiv(state: FunctionState, node: ast.For, call: ast.Call) -> None:
 def _check_split_place(state: FunctionState, span: Span) -> None:
     outer = state.inside("split_aiv")
     around = next(
-        (r for r in _regions(state) if r.tag in ("incore", "spmd") and r.split not in (None, SplitMode.NONE)), None
+        (r for r in state.regions if r.tag in ("incore", "spmd") and r.split not in (None, SplitMode.NONE)), None
     )
     for found, message in (
         (outer, "`pl.split_aiv` inside another one"),
@@ -477,10 +476,6 @@ def _check_split_place(state: FunctionState, span: Span) -> None:
         if found is not None:
             labels = [Label(found.span, "here")] if found.span is not None else []
             state.error("E020", message, span, labels=labels, hint="keep one of the two")
-
-
-def _regions(state: FunctionState) -> Sequence[Any]:
-    return state.regions
 
 
 _FORMS = {

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from pypto_lab.frontend import blocks, calls, expressions, loops, scopes, subscripts, type_forms
+from pypto_lab.frontend import blocks, calls, expressions, loops, scopes, special, subscripts, type_forms
 from pypto_lab.frontend.context import FunctionState, Yielded
 from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.names import Binding, BlockKind, Rebinding, TypeChanged
@@ -277,7 +277,7 @@ def _annotated_scalar(state: FunctionState, value: n.Expr, stated: ScalarType, n
 
 
 def _is_narrowing(found: DType, stated: DType) -> bool:
-    """An INDEX value under an annotation of another width (issue #2779 of upstream): a cast makes both agree."""
+    """An INDEX value under an annotation of another width: a cast makes both agree."""
     return found.bits != stated.bits
 
 
@@ -508,7 +508,7 @@ def _if(state: FunctionState, node: ast.If) -> None:
 def _constant_truth(state: FunctionState, node: ast.expr) -> bool | None:
     """The value of a condition on Python constants, None for any other."""
     try:
-        found = calls.static_truth(state, node, run_time=False)
+        found = special.static_truth(state, node, run_time=False)
     except (Abandoned, TypeError, ArithmeticError):
         return None
     return found if isinstance(found, bool) else None

@@ -102,6 +102,7 @@ class Builder:
         self._writes: list[tuple[Any, ...]] = []
         self._events: list[tuple[int, str, dict[str, Any]]] = []
         self._groups: list[str] = []
+        self._spooled = 0
 
     # --- entries
 
@@ -234,6 +235,8 @@ class Builder:
 
     def _indexed_write(self, step: int, storage: int, target: torch.Tensor, key: Any, old: torch.Tensor) -> None:
         """A write through index tensors: one entry an element, consecutive ones together."""
+        if old.numel() == 0:
+            return
         item = target.element_size()
         places = torch.arange(target.numel()).view(target.shape)[key].reshape(-1)
         raw = old.contiguous().reshape(-1).view(torch.uint8).numpy().reshape(-1, item)
@@ -343,7 +346,8 @@ class Builder:
     def release(self, spool: Spool) -> int:
         """Moves storages that nobody but the recording holds, and all replaced bytes, to the spool; bytes moved."""
         numbers = [n for n, holder in self._holders.items() if not _held_elsewhere(holder)]
-        replaced = [i for i, old in enumerate(self.trace.store.replaced) if not spool.holds(old)]
+        replaced = range(self._spooled, len(self.trace.store.replaced))
+        self._spooled = len(self.trace.store.replaced)
         contents = [self.trace.store.storages[n] for n in numbers] + [self.trace.store.replaced[i] for i in replaced]
         spooled = spool.put(contents)
         keys = {number: key for key, number in self._storage_of.items()}
@@ -387,11 +391,7 @@ class Spool:
     def __init__(self, path: str) -> None:
         self.path = path
         weakref.finalize(self, _remove, path)
-        self._maps: list[Bytes] = []
         self.size = 0
-
-    def holds(self, content: Bytes) -> bool:
-        return any(np.may_share_memory(content, m) for m in self._maps)
 
     def put(self, contents: Sequence[Bytes]) -> list[Bytes]:
         """Appends pieces of bytes; the arrays given back read them from the file."""
@@ -409,7 +409,6 @@ class Spool:
         if self.size == begin:
             return [np.zeros(0, np.uint8) for _ in contents]
         mapped = np.asarray(np.memmap(self.path, np.uint8, "r", begin, (self.size - begin,)))
-        self._maps.append(mapped)
         return [mapped[p : p + c.nbytes] for p, c in zip(places, contents, strict=True)]
 
 

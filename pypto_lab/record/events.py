@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 class StepKind(IntEnum):
@@ -142,9 +142,9 @@ class OpaqueValue:
     type_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecomputedValue:
-    """The value of a recomputed statement at a step: not kept, computed again on demand."""
+class RecomputedValue(NamedTuple):
+    """The value of a recomputed statement at a step: not kept, computed again on demand (a plain tuple: there is one a
+    step)."""
 
     step: int
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.record.arrays import Raw
-from pypto_lab.record.events import RecomputedValue, ScalarValue, Statement
+from pypto_lab.record.events import RecomputedValue, ScalarValue, Statement, TensorValue
 from pypto_lab.record.trace import Cells, Content, Index, Trace
 
 
@@ -170,11 +170,11 @@ class Recording:
     def _hash_value(self, sha: Any, value: int, step: int) -> None:
         """A value as it is first seen; a storage's later contents follow from the writes."""
         for part in self.index.tensors_of(value):
-            content = self.index.content(part, step)
-            sha.update(f"{content.dtype} {content.shape} {content.valid}".encode())
-            found = self.trace.values[part]
-            if self.index.creation.get(found.storage, (0, 0))[0] == step:  # type: ignore[union-attr]
-                sha.update(np.ascontiguousarray(content.raw).tobytes())
+            tensor = self.trace.values[part]
+            assert isinstance(tensor, TensorValue)
+            sha.update(f"{tensor.dtype} {tensor.shape} {self.index.valid(part, step)}".encode())
+            if self.index.creation[tensor.storage][0] == step:
+                sha.update(np.ascontiguousarray(self.trace.store.read(tensor, step)).tobytes())
         found = self.trace.values[value]
         if isinstance(found, ScalarValue):
             sha.update(repr(found.value).encode())

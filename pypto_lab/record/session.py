@@ -377,7 +377,7 @@ class Session:
             status = "failed"
         elif waiting is not None:
             status = "waits"
-        elif ahead is None:
+        elif ahead is None or self._has_ended(last):
             status = "done"
         elif last == self._position:
             status = "running"
@@ -393,6 +393,15 @@ class Session:
             block=done.where.block if done else None,
             task=done.where.task if done else None,
         )
+
+    def _has_ended(self, step: int) -> bool:
+        """Whether the outermost function that a lane was in at its last step has ended by now."""
+        frames = self.recording.trace.frames
+        outermost = frame = self.recording.trace.steps.frame[step - 1]
+        for caller in innermost(frames, frame):
+            if frames[caller].lane == frames[frame].lane:
+                outermost = caller
+        return frames[outermost].end <= self._position
 
     def _waiting(self, lane: int, block: int | None) -> QueueEvent | None:
         """The wait a lane is in: begun, not ended, and no step of the lane since."""

@@ -119,7 +119,7 @@ class Store:
         self.replaced: list[Bytes] = []
         self._index: dict[int, WriteIndex] = {}
         self._image: tuple[object, ...] | None = None
-        self._overlaid: Bytes = np.zeros(0, np.uint8)
+        self._overlaid: Bytes | None = None
 
     # --- building
 
@@ -161,24 +161,30 @@ class Store:
         low, high = low & ~15, min((high + 15) & ~15, content.size)  # whole elements of any other dtype, too
         index = self.writes_to(value.storage)
         first = bisect_right(index.steps, position)
-        later = index.overlapping(first, len(index.steps), low, high) if first < len(index.steps) else []
-        if not later:
+        if first == len(index.steps):
             return view_of(content, value, 0)
         image = (value.storage, first, value.offset * item, value.shape, value.strides)
         if image != self._image:
-            later = self._until_covered(index, later, value, item)
-            self._overlaid = self._overlay(content, index, later, low, high)
+            later = self._later(index, first, low, high, value, item)
+            self._overlaid = self._overlay(content, index, later, low, high) if later else None
             self._image = image
-        return view_of(self._overlaid, value, -low)
+        return view_of(content, value, 0) if self._overlaid is None else view_of(self._overlaid, value, -low)
 
-    def _until_covered(self, index: WriteIndex, later: list[int], value: TensorValue, item: int) -> list[int]:
-        """Cuts the list after the first write of exactly the viewed region: nothing behind it can show."""
+    def _later(self, index: WriteIndex, first: int, low: int, high: int, value: TensorValue, item: int) -> list[int]:
+        """Writes from the `first` on that touch [low, high), up to one of exactly the viewed region: behind that one
+        nothing can show."""
         offset, strides = value.offset * item, tuple(s * item for s in value.strides)
-        for n, i in enumerate(later):
-            write = self.writes[index.ids[i]]
-            if (write.offset, write.shape, write.strides) == (offset, value.shape, strides):
-                return later[: n + 1]
-        return later
+        found: list[int] = []
+        chunk = 32
+        while first < len(index.steps):
+            last = min(first + chunk, len(index.steps))
+            for i in index.overlapping(first, last, low, high):
+                found.append(i)
+                write = self.writes[index.ids[i]]
+                if (write.offset, write.shape, write.strides) == (offset, value.shape, strides):
+                    return found
+            first, chunk = last, chunk * 2
+        return found
 
     def _overlay(self, content: Bytes, index: WriteIndex, later: list[int], low: int, high: int) -> Bytes:
         """Bytes [low, high) of a storage with the old bytes of the given writes (in step order) laid over it."""

@@ -6,16 +6,23 @@ from collections.abc import Mapping
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.span import Span
+from pypto_lab.torch_codegen.expressions import TORCH_DTYPES
 from pypto_lab.torch_codegen.launches import Group, find_groups, meeting_functions, two_lane_kernels
 from pypto_lab.torch_codegen.lines import Script, ScriptLine
 from pypto_lab.torch_codegen.liveness import Program
+from pypto_lab.torch_codegen.memories import Memories, check_memory, is_addressed
 from pypto_lab.torch_codegen.names import Names, sanitised
 from pypto_lab.torch_codegen.preamble import helpers_in, library, preamble
 from pypto_lab.torch_codegen.statements import FunctionWriter, Row
 
 
-def generate(node: n.Program | n.Function, check_shapes: bool = False) -> Script:
+def generate(
+    node: n.Program | n.Function, check_shapes: bool = False, *, memory: str = "names", arch: str = "a2a3"
+) -> Script:
     """The script of a program or of one function.
+
+    `memory` "names" makes each value a tensor of its own, "addresses" makes tiles views of the bytes their MemRefs
+    name, in the memories of a core of `arch`.
 
     Raises TypeError for anything else, NoTorchForm (a ValueError; op and source line named) for an op without one.
     """
@@ -30,7 +37,8 @@ def generate(node: n.Program | n.Function, check_shapes: bool = False) -> Script
     from pypto_lab import ops  # fills the registry
 
     assert ops is not None
-    return _Generator(functions, title, check_shapes).script(entry.name)
+    check_memory(memory, arch)
+    return _Generator(functions, title, check_shapes, memory, arch).script(entry.name)
 
 
 def _entry(program: n.Program) -> n.Function:
@@ -42,10 +50,15 @@ def _entry(program: n.Program) -> n.Function:
 
 
 class _Generator:
-    def __init__(self, functions: Mapping[str, n.Function], title: str, check_shapes: bool) -> None:
+    def __init__(
+        self, functions: Mapping[str, n.Function], title: str, check_shapes: bool, memory: str, arch: str
+    ) -> None:
         self.functions = functions
         self.title = title
         self.check_shapes = check_shapes
+        self.by_addresses = memory == "addresses"
+        self.addressed = self.by_addresses and is_addressed(functions)
+        self.arch = arch
         self.groups = find_groups(functions)
         self.helpers = frozenset(library().definitions)
         self.script_names = self._function_names()
@@ -72,6 +85,8 @@ class _Generator:
                 check_shapes=self.check_shapes,
                 both_lanes=function.name in two_lanes,
                 meeting=meeting,
+                memories=Memories(function, TORCH_DTYPES, addressed=self.addressed) if self.by_addresses else None,
+                arch=self.arch,
             )
             written.append((function, writer.write()))
             tables[function.name] = writer.names.table()

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import FunctionType
-from pypto_lab.ir.types import ShapedType, TensorType, Type
+from pypto_lab.ir.types import ShapedType, TensorType, TileType, Type
 from pypto_lab.ir.visitor import walk
 from pypto_lab.torch_codegen.expressions import TORCH_DTYPES, Code, Expressions, NoTorchForm
 from pypto_lab.torch_codegen.launches import ROLES, Group, meets
 from pypto_lab.torch_codegen.liveness import IN_PLACE, Plan, Program, make_plan, written_by_name
+from pypto_lab.torch_codegen.memories import MOVES_NOTHING, Memories
 from pypto_lab.torch_codegen.names import Names
 from pypto_lab.torch_codegen.symbols import sources_of, symbol_bindings
 
@@ -32,9 +33,15 @@ class FunctionWriter:
         check_shapes: bool = False,
         both_lanes: bool = False,
         meeting: frozenset[str] = frozenset(),
+        memories: Memories | None = None,
+        arch: str = "a2a3",
     ) -> None:
         self.function = function
         self.plan: Plan = make_plan(function, program)
+        self.memories = memories if memories else None
+        if self.memories is not None:
+            self.plan = self.memories.plan(self.plan, function, program)
+        self.arch = arch
         self.names = Names(reserved)
         self.groups = groups
         self.program = program
@@ -43,6 +50,7 @@ class FunctionWriter:
         self.expressions = Expressions(
             self.names, program.functions, functions, groups, self.plan, both_lanes=both_lanes, meeting=meeting
         )
+        self._core = self.names.fresh("core") if self.memories is not None else ""
         self._script_name = functions[function.name]
         self._rows: list[Row] = []
         self._indent = 1
@@ -66,6 +74,8 @@ class FunctionWriter:
         used = [v for v in self._free_symbols() if self.names.knows(v)]
         bindings = symbol_bindings(self.function, self.names, used)
         head += [(f"    {text}", None) for _, text in bindings]
+        if self.memories is not None:
+            head.append((f"    {self._core} = _Core({self.arch!r}, addressed={self.memories.addressed})", None))
         if not self._rows:
             self._emit("pass", None)
         return head + self._rows
@@ -136,7 +146,7 @@ class FunctionWriter:
         for var in decision.keep:
             name = self.names.of(var)
             self._emit(f"{name} = _copy_of({name})  # read again after the write below", stmt)
-        value = self._with_region(stmt.value, self.expressions.code(stmt.value, stmt.var.type).text, stmt.var.type)
+        value = self._value(stmt)
         name = self.names.of(stmt.var)
         if decision.keep_target:
             old = self._write_target(stmt.value)
@@ -144,6 +154,47 @@ class FunctionWriter:
         else:
             self._emit(f"{name} = {value}", stmt)
         self._define(stmt.var, stmt)
+
+    def _value(self, stmt: n.Assign) -> str:
+        """What a variable is assigned; by addresses a tile is put at its bytes."""
+        type_, value = stmt.var.type, stmt.value
+        if self.memories is None:
+            return self._with_region(value, self.expressions.code(value, type_).text, type_)
+        if isinstance(value, n.OpCall) and value.op == "tile.alloc":
+            space = value.kwargs["memory_space"]
+            return f"{self._core}.alloc({space.name!r}, {self.expressions.literal(value.kwargs['size'])})"
+        memref = self.memories.memref(type_)
+        if memref is None or not isinstance(type_, TileType):
+            return self._with_region(value, self.expressions.code(value, type_).text, type_)
+        address = self.memories.address(memref, self.expressions.text)
+        operand = value.args[0].type if isinstance(value, n.OpCall) and value.args else type_
+        if isinstance(value, n.OpCall) and value.op in MOVES_NOTHING:
+            seen = self.expressions.code(value, type_).text
+            if self.memories.share(operand, type_):
+                return seen.replace("_tile_slice(", "_slice_in_place(", 1) if value.op == "tile.slice" else seen
+            return f"{self._core}.seen_as({address}, {self.expressions.listed(type_.shape)}, {seen})"
+        if isinstance(value, n.OpCall) and value.op == "tile.create" and value.kwargs.get("init_value") is None:
+            text = f"{self._core}.at({address}, {self.expressions.listed(type_.shape)}, {TORCH_DTYPES[type_.dtype]})"
+            return self._with_region(value, text, type_)
+        if isinstance(value, n.Var):
+            if self.memories.same(value.type, type_):
+                return self.names.of(value)
+            return f"{self._core}.seen_as({address}, {self.expressions.listed(type_.shape)}, {self.names.of(value)})"
+        text = self._with_region(value, self.expressions.code(value, type_).text, type_)
+        return f"{self._core}.put({address}, {text})"
+
+    def _stays(self, target: n.Var, value: n.Expr) -> str | None:
+        """What a variable that stands for memory is after a yield of `value`: a yield moves nothing.
+
+        None where the variable lives by name and takes the value itself.
+        """
+        memref = None if self.memories is None else self.memories.memref(target.type)
+        if memref is None or self.memories is None or not isinstance(target.type, TileType):
+            return None
+        if self.memories.same(target.type, value.type):
+            return self.expressions.text(value)
+        address = self.memories.address(memref, self.expressions.text)
+        return f"{self._core}.seen_as({address}, {self.expressions.listed(target.type.shape)}, {self.expressions.text(value)})"
 
     def _with_region(self, value: n.Expr, text: str, type_: Type) -> str:
         """A new box of which the variable's type says that only a part is valid."""
@@ -169,7 +220,8 @@ class FunctionWriter:
 
     def _yield(self, stmt: n.Yield) -> None:
         targets = self._yields[-1] if self._yields else ()
-        self._assign_together(targets, [self.expressions.text(v) for v in stmt.values][: len(targets)], stmt)
+        values = [self._stays(t, v) or self.expressions.text(v) for t, v in zip(targets, stmt.values, strict=False)]
+        self._assign_together(targets[: len(values)], values, stmt)
 
     def _if(self, stmt: n.If) -> None:
         self._emit(f"if {self.expressions.text(stmt.condition)}:", stmt)
@@ -206,7 +258,7 @@ class FunctionWriter:
         with self._indented(stmt):
             self._block(stmt.body)
         self._yields.pop()
-        carried = [self.names.of(a) for a in stmt.iter_args]
+        carried = [self.names.of(a) for a in stmt.iter_args]  # by addresses too: a loop leaves its carry's memory
         self._assign_together(stmt.return_vars, carried[: len(stmt.return_vars)], stmt)
         for var in stmt.return_vars:
             self._define(var, stmt)

@@ -13,6 +13,8 @@ _KERNEL_READY = """() => {
     return session?.kernel?.connectionStatus === 'connected' && session.kernel.status === 'idle';
 }"""
 _RUN_ALL = "window.jupyterapp.commands.execute('notebook:run-all-cells')"
+_DRAWN = ".pl-graph-widget svg g.node"
+_FAILED = ".jp-OutputArea-output:is([data-mime-type$='jupyter.stderr'], [data-mime-type$='jupyter.error'])"
 _THEME = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 
 
@@ -22,9 +24,10 @@ def notebook(visit: Callable[..., Any], lab_address: str) -> Any:
     opened = visit(width=1200, height=1100)
     page = opened.page
     page.goto(f"{lab_address}/lab/tree/{NOTEBOOK}?reset")
-    page.wait_for_function(_KERNEL_READY, timeout=90_000)
+    page.wait_for_function(_KERNEL_READY, timeout=120_000)
     page.evaluate(_RUN_ALL)
-    page.wait_for_selector(".pl-graph-widget svg g.node", timeout=90_000)
+    page.wait_for_selector(f"{_DRAWN}, {_FAILED}", state="attached", timeout=150_000)
+    assert page.locator(_FAILED).all_text_contents() == []
     return opened
 
 
@@ -34,7 +37,7 @@ def report(page: Any, index: int) -> Any:
 
 def test_the_tutorial_runs_and_its_results_can_be_used(notebook: Any) -> None:
     page = notebook.page
-    assert page.locator(".jp-OutputArea-output[data-mime-type*='stderr']").count() == 0
+    assert page.locator(_FAILED).count() == 0
     assert page.locator(".pl-report").count() == 2
     assert "match" in report(page, 0).locator(".pl-head").text_content()
     assert "mismatch" in report(page, 1).locator(".pl-head").text_content()

@@ -423,6 +423,27 @@ def test_every_code_is_registered_and_explained() -> None:
     assert explain("E999") is None
 
 
+def test_right_ways_to_write_an_output_are_no_warnings() -> None:
+    text = f"""
+@pl.jit.incore
+def part(x: {A}, rows: pl.Tensor[[8, 64], pl.FP32], o: pl.Out[pl.Tensor[[8, 64], pl.FP32]]):
+    t = pl.load(rows, [0, 0], [8, 64])
+    pl.store(t, [0, 0], o)
+    return o
+
+@pl.jit
+def k(x: {A}, w: pld.DistributedTensor[[16, 64], pl.FP32], a: pl.Out[{A}], b: pl.Out[{A}], c: pl.Out[{A}], d: pl.Out[{A}]):
+    part(x, x[0:8, :], a[0:8, :])
+    {CORE}
+        b[:] = x
+        c = pl.assemble(c, x, [0, 0])
+        for i in pl.range(2):
+            d[i * 8 : i * 8 + 8, :] = x[i * 8 : i * 8 + 8, :]
+    return a, b, c, d
+"""
+    assert [d.message for d in findings(text)] == []
+
+
 def test_all_mistakes_of_a_kernel_are_reported_in_one_run() -> None:
     text = tiles("a = pl.abss(t)", "b = pl.add(a, zz)", "c = a + b", "d = n ** 2", "if n:", "    e = pl.abs(q)")
     found = [d for d in findings(text) if d.severity is Severity.ERROR]

@@ -12,9 +12,10 @@ from pypto_lab.ir.diagnostics import Diagnostic, OpError
 from pypto_lab.ir.enums import AtomicType, MemorySpace, PadValue, SplitMode
 from pypto_lab.ir.span import Span
 from pypto_lab.ir.types import UNKNOWN, ScalarType, TensorType, TileType, TupleType, Type
+from pypto_lab.ops import binding, scalars
 from pypto_lab.ops import dispatch as module
-from pypto_lab.ops import scalars
-from pypto_lab.ops.dispatch import Actual, Call, DispatchError, dispatch, spellings
+from pypto_lab.ops.calling import Actual, Call, DispatchError
+from pypto_lab.ops.dispatch import dispatch, spellings
 from pypto_lab.ops.record import Arg, Attr, Effect, Op, Operands, Registry, Torch
 
 TENSOR = n.Var(name="x", type=TensorType((n.const(16), n.const(64)), dtypes.FP32))
@@ -119,7 +120,8 @@ def records(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A registry of a few small records instead of the real one."""
     registry = Registry()
     registry.add(*RECORDS)
-    monkeypatch.setattr(module, "OPS", registry)
+    for user in (module, binding):
+        monkeypatch.setattr(user, "OPS", registry)
     module._by_spelling.cache_clear()
     yield
     module._by_spelling.cache_clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,11 @@ def test_the_same_seed_gives_the_same_recording() -> None:
 def test_a_golden_is_recorded_beside_its_kernel() -> None:
     subject = case(DATA / "kernels" / "k09_softmax_rows" / "kernel.py")
     values = dict(subject.make_inputs(0))
-    golden = record(subject.golden_of, {"values": values})
+    golden = record(subject.golden_of, {next(iter(inspect.signature(subject.golden_of).parameters)): values})
     assert golden.ok, golden.error
     expected = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
     subject.golden(expected)
     name = subject.outputs[0]
-    value = golden.index.content(golden.facts.inputs["values"], len(golden))
+    value = golden.index.content(next(iter(golden.facts.inputs.values())), len(golden))
     assert torch.equal(torch.from_numpy(value[name].numbers.copy()), expected[name].float())
     assert any(s.text for s in golden.trace.statements)

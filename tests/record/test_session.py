@@ -173,6 +173,20 @@ def test_lanes_say_what_they_wait_for() -> None:
     assert {lane.name: lane.status for lane in session.lanes}[state.name] != "waits"
 
 
+def test_a_lane_is_done_when_its_group_has_ended() -> None:
+    subject = case(DATA / "kernels" / "k30_pipe_two_groups" / "kernel.py")
+    values = dict(subject.make_inputs(0))
+    session = Session(record(subject.program(values), values))
+    names = {name: session.recording.trace.lanes.index(name) for name in ("AIC", "AIV0")}
+    resets = [e.step for e in session.recording.trace.events if e.kind == EventKind.RESET]
+    assert len(resets) == 2
+    session.goto(resets[1] - 1)
+    before = {lane.name: lane.status for lane in session.lanes}
+    assert [before[name] for name in names] == ["done", "done"]
+    session.end()
+    assert {lane.status for lane in session.lanes} <= {"done", "running"}
+
+
 def test_queues_follow_pushes_pops_and_frees(session: Session) -> None:
     held = pushed = popped = freed = 0
     for k in range(1, len(session) + 1):

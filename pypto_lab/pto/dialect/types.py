@@ -182,3 +182,13 @@ class LocalArrayType:
 
 ValueType = TileType | PointerType | TensorViewType | PartitionType | MultiTileType | LocalArrayType | str
 """The type of a `.pto` value; scalars and opaque handles go by their printed name."""
+
+
+def inner_box(tile: TileType) -> tuple[int, int]:
+    """Rows and columns of one box of a boxed tile."""
+    if tile.fractal == 1024:
+        return 16, 16
+    if tile.fractal == 32:
+        return (16, 2) if tile.slayout == "row_major" else (2, 16)
+    line = max(1, ALIGNMENT // tile.itemsize)
+    return (16, line) if tile.slayout == "row_major" else (line, 16)

@@ -18,6 +18,7 @@ from pypto_lab.pto.dialect.types import (
     TensorViewType,
     TileType,
     ValueType,
+    inner_box,
 )
 from pypto_lab.pto.parse import Unit
 
@@ -118,16 +119,6 @@ def _extent_findings(name: str, tile: TileType) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "E605", f"{name}: {tile.rows} x {tile.cols} is not made of whole {rows} x {cols} boxes ({tile.layout_name})"
         )
-
-
-def inner_box(tile: TileType) -> tuple[int, int]:
-    """Rows and columns of a box of a boxed tile."""
-    if tile.fractal == 1024:
-        return 16, 16
-    if tile.fractal == 32:
-        return (16, 2) if tile.slayout == "row_major" else (2, 16)
-    line = max(1, ALIGNMENT // tile.itemsize)
-    return (16, line) if tile.slayout == "row_major" else (line, 16)
 
 
 # --- regular ops ------------------------------------------------------------------------------------------------------

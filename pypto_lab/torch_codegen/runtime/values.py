@@ -47,16 +47,35 @@ def _cut(x: torch.Tensor) -> torch.Tensor:
     return x[tuple(slice(0, v) for v in valid)]
 
 
+def _marker(dtype: torch.dtype) -> float | int | bool:
+    """What an undefined cell holds: 0; NaN, True or a large integer for "nan"; for a seed a small number of its own,
+    which differs in sign (unsigned: in size) from the next seed's."""
+    if _UNDEFINED is None:
+        return 0
+    if isinstance(_UNDEFINED, str):
+        return float("nan") if dtype.is_floating_point else dtype is torch.bool or torch.iinfo(dtype).max // 3 * 2
+    odd = _UNDEFINED % 2
+    if dtype is torch.bool:
+        return odd == 0
+    if dtype.is_floating_point:
+        return 1.0 + odd if dtype.itemsize == 1 else (57.0 + _UNDEFINED % 40) * (1 - 2 * odd)
+    return (57 + _UNDEFINED % 40) * (1 if torch.iinfo(dtype).min == 0 else 1 - 2 * odd)
+
+
 def _undefined(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A new tensor whose cells are undefined: zeros, or the marker of a debug run."""
     if _UNDEFINED is None:
         return torch.zeros(shape, dtype=dtype)
     if dtype.is_floating_point:
-        return torch.full(shape, float("nan"), dtype=torch.float32).to(dtype)
-    if dtype is torch.bool:
-        return torch.ones(shape, dtype=dtype)
-    info = torch.iinfo(dtype)
-    return torch.full(shape, info.max // 3 * 2, dtype=dtype)
+        return torch.full(shape, _marker(dtype), dtype=torch.float32).to(dtype)
+    return torch.full(shape, _marker(dtype), dtype=dtype)
+
+
+def _undefined_bytes(count: int) -> torch.Tensor:
+    """Undefined bytes: zeros, or a pattern that is NaN (a number of its own for a seed) in every float type."""
+    if _UNDEFINED is None:
+        return torch.zeros(count, dtype=torch.uint8)
+    return torch.full((count,), 255 if isinstance(_UNDEFINED, str) else 66 + _UNDEFINED % 2 * 128, dtype=torch.uint8)
 
 
 def _box(data: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:

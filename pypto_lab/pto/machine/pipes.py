@@ -1,0 +1,349 @@
+"""Cross-core pipes: rings of slots in the consumer's memory, filled by pushes, emptied by pops, given back by frees."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import torch
+
+from pypto_lab.pto.decode import Instruction
+from pypto_lab.pto.dialect.types import TileType
+from pypto_lab.pto.machine import findings as f
+from pypto_lab.pto.machine.arena import Cells
+from pypto_lab.pto.machine.lane import Handler, Lane
+from pypto_lab.pto.machine.moves import converted
+
+C2V, V2C = 1, 2
+"""Directions, as bits of `dir_mask`: cube to vector, vector to cube."""
+
+NAMES = {C2V: "cube to vector", V2C: "vector to cube"}
+BUFFERS = {C2V: "c2v_consumer_buf", V2C: "v2c_consumer_buf"}
+SPACES = {C2V: "vec", V2C: "mat"}
+
+
+@dataclass(slots=True, eq=False)
+class Parcel:
+    """What one lane pushed for one slot: the whole box, of which `valid` is valid."""
+
+    cells: Cells
+    valid: tuple[int, int]
+    split: int
+    instruction: Instruction
+
+
+@dataclass(slots=True, eq=False)
+class Pipe:
+    """One direction of one pipe id between the cores of a block."""
+
+    direction: int
+    id: int
+    depth: int | None = None
+    slot_size: int | None = None
+    base: int = 0
+    queues: dict[int, deque[Parcel]] = field(default_factory=dict)
+    """Parcels by vector lane, whichever side it is on."""
+    pushed: list[int] = field(default_factory=lambda: [0, 0])
+    popped: list[int] = field(default_factory=lambda: [0, 0])
+    freed: list[int] = field(default_factory=lambda: [0, 0])
+
+    @property
+    def name(self) -> str:
+        return f"pipe {self.id}, {NAMES[self.direction]}"
+
+    def queue(self, lane: int) -> deque[Parcel]:
+        return self.queues.setdefault(lane, deque())
+
+
+@dataclass(slots=True, eq=False)
+class Pipes:
+    """All pipes of a block, and how many vector lanes it has."""
+
+    lanes: int
+    found: dict[tuple[int, int], Pipe] = field(default_factory=dict)
+
+    def pipe(self, direction: int, id: int) -> Pipe:
+        return self.found.setdefault((direction, id), Pipe(direction, id))
+
+
+# --- set-up -----------------------------------------------------------------------------------------------------------
+
+
+def _reserve(lane: Lane, instruction: Instruction) -> None:
+    given = instruction.attributes
+    name, size = str(given.get("name", "?")), int(given.get("size", 0))
+    space, base = str(given.get("location", "vec")), int(given.get("base", 0))
+    if base < 0 or base + size > lane.arena(space).size:
+        message = f"`{name}`: bytes {base}..{base + size} of {lane.arena(space).size} in {space}"
+        lane.fail(f.BAD_ADDRESS, message, instruction)
+    lane.rings.append((name, space, base, base + size))
+    lane.set(instruction.results[0], base)
+
+
+def _import(lane: Lane, instruction: Instruction) -> None:
+    """The address the peer reserves. Stops the run when it reserves none of that name."""
+    name, peer = str(instruction.attributes.get("name")), str(instruction.attributes.get("peer_func"))
+    function = lane.launch.functions.get(peer)
+    if function is None:
+        lane.fail(f.PIPE_MISUSE, f"there is no function @{peer} to import `{name}` from", instruction)
+    for other in function.body.walk():
+        if other.name == "pto.reserve_buffer" and other.attributes.get("name") == name:
+            lane.set(instruction.results[0], int(other.attributes.get("base", 0)))
+            return
+    lane.fail(f.PIPE_MISUSE, f"@{peer} reserves no buffer `{name}`", instruction)
+
+
+def _initialize(lane: Lane, instruction: Instruction) -> None:
+    given = instruction.attributes
+    mask, slot_size = int(given.get("dir_mask", 0)), int(given.get("slot_size", 0))
+    depth = int(given.get("slot_num", 0)) or (4 if mask == C2V | V2C else 8)
+    bases = dict(zip(given.get("labels", ()), lane.all_of(instruction.operands), strict=False))
+    for direction in (C2V, V2C):
+        if not mask & direction:
+            continue
+        pipe = lane.pipes.pipe(direction, int(given.get("id", 0)))
+        base = int(bases.get(BUFFERS[direction], 0))
+        setting = (depth, slot_size, base)
+        if pipe.depth is not None and (pipe.depth, pipe.slot_size, pipe.base) != setting:
+            message = (
+                f"{pipe.name}: one side sets up {pipe.depth} slots of {pipe.slot_size} bytes at {pipe.base}, the other "
+                f"{depth} of {slot_size} at {base}"
+            )
+            lane.fail(f.PIPE_MISUSE, message, instruction)
+        pipe.depth, pipe.slot_size, pipe.base = setting
+        _check_ring(lane, instruction, pipe)
+
+
+def _check_ring(lane: Lane, instruction: Instruction, pipe: Pipe) -> None:
+    """The consumer's reserved bytes hold all slots."""
+    end = pipe.base + (pipe.depth or 0) * (pipe.slot_size or 0)
+    for name, space, low, high in lane.rings:
+        if space == SPACES[pipe.direction] and low == pipe.base and end > high:
+            message = f"{pipe.name}: {pipe.depth} slots of {pipe.slot_size} bytes do not fit `{name}` ({high - low} bytes)"
+            lane.report(f.PIPE_MISUSE, message, instruction)
+
+
+# --- push, pop, free --------------------------------------------------------------------------------------------------
+
+
+def _split(instruction: Instruction) -> int:
+    return int(instruction.attributes.get("split", 0))
+
+
+def _pipe_of(lane: Lane, instruction: Instruction, direction: int) -> Pipe:
+    pipe: Pipe = lane.pipes.pipe(direction, int(instruction.attributes.get("id", 0)))
+    if pipe.depth is None:
+        lane.fail(f.PIPE_MISUSE, f"{pipe.name} was never set up", instruction)
+    return pipe
+
+
+def parts_of(cells: Cells, valid: tuple[int, int], split: int) -> list[tuple[Cells, tuple[int, int]]]:
+    """What each of two lanes gets of a box: halves by split code (1, 2: of the box; 3, 4: of the valid extent)."""
+    if split == 0:
+        return [(cells, valid), (cells, valid)]
+    axis = 0 if split in (1, 3) else 1
+    half = (cells.data.shape[axis] + 1) // 2 if split < 3 else (valid[axis] + 1) // 2
+    size = (cells.data.shape[axis] + 1) // 2
+    parts = []
+    for lane in (0, 1):
+        start = lane * half
+        length = max(min(size, cells.data.shape[axis] - start), 0)
+        data = cells.data.narrow(axis, min(start, cells.data.shape[axis]), length)
+        codes = None if cells.codes is None else cells.codes.narrow(axis, min(start, cells.data.shape[axis]), length)
+        extents = list(valid)
+        extents[axis] = max(0, min(valid[axis] - start, half))
+        parts.append((Cells(data, codes), (extents[0], extents[1])))
+    return parts
+
+
+def _push_to_vector(lane: Lane, instruction: Instruction) -> None:
+    tile = lane.tile(instruction.operands[0])
+    pipe = _pipe_of(lane, instruction, C2V)
+    split = _split(instruction)
+    if split and lane.pipes.lanes < 2:
+        lane.fail(f.PIPE_MISUSE, f"splits a tile over two lanes, but the block has {lane.pipes.lanes}", instruction)
+    lane.read(instruction, tile)
+    depth = pipe.depth or 0
+    for index, (cells, valid) in enumerate(parts_of(lane.read_box(instruction, tile), (tile.valid_rows, tile.valid_cols), split)):
+        if index >= lane.pipes.lanes:
+            break
+        lane.wait(
+            f"{instruction.name} ({instruction.where}): all {depth} slots of {pipe.name} are taken",
+            lambda index=index: pipe.pushed[index] - pipe.freed[index] < depth,  # type: ignore[misc]
+        )
+        pipe.queue(index).append(Parcel(cells, valid, split, instruction))
+        pipe.pushed[index] += 1
+    lane.pause()
+
+
+def _push_to_cube(lane: Lane, instruction: Instruction) -> None:
+    tile = lane.tile(instruction.operands[0])
+    pipe = _pipe_of(lane, instruction, V2C)
+    depth = pipe.depth or 0
+    cells = lane.read_box(instruction, tile)
+    lane.wait(
+        f"{instruction.name} ({instruction.where}): all {depth} slots of {pipe.name} are taken",
+        lambda: pipe.pushed[lane.index] - pipe.freed[0] < depth,
+    )
+    pipe.queue(lane.index).append(
+        Parcel(cells, (tile.valid_rows, tile.valid_cols), _split(instruction), instruction)
+    )
+    pipe.pushed[lane.index] += 1
+    lane.pause()
+
+
+def _pop(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Parcel) -> None:
+    """Puts a parcel into the consumer's next slot and makes it a tile."""
+    result = instruction.results[0]
+    type_ = result.type
+    assert isinstance(type_, TileType)
+    if parcel.split != _split(instruction):
+        message = (
+            f"pops with split {_split(instruction)} what {parcel.instruction.where} pushed with split {parcel.split}"
+        )
+        lane.fail(f.PIPE_MISUSE, message, instruction)
+    slot = pipe.popped[ring] % max(pipe.depth or 1, 1)
+    pipe.popped[ring] += 1
+    address = pipe.base + slot * (pipe.slot_size or 0)
+    if type_.size > (pipe.slot_size or 0):
+        message = f"{result.name} takes {type_.size} bytes, a slot of {pipe.name} has {pipe.slot_size}"
+        lane.report(f.PIPE_MISUSE, message, instruction)
+    extents = tuple(int(x) for x in lane.all_of(instruction.operands))
+    rows = type_.rows if type_.valid_rows is None else type_.valid_rows
+    cols = type_.cols if type_.valid_cols is None else type_.valid_cols
+    valid = (extents[0], extents[1]) if len(extents) == 2 else (rows, cols)
+    tile = lane.place(instruction, result.name, type_, address, valid)
+    tile.arena.undefine(address, address + type_.size, 1)
+    height, width = (min(a, b) for a, b in zip(parcel.cells.data.shape, (type_.rows, type_.cols), strict=True))
+    if (type_.rows, type_.cols) != tuple(parcel.cells.data.shape) and (
+        parcel.valid[0] > type_.rows or parcel.valid[1] > type_.cols
+    ):
+        message = (
+            f"{result.name} is {type_.rows} x {type_.cols}, but {parcel.valid[0]} x {parcel.valid[1]} valid elements "
+            f"were pushed at {parcel.instruction.where}"
+        )
+        lane.report(f.BAD_EXTENT, message, instruction, tiles=(tile.describe(),))
+    cells = converted(Cells(parcel.cells.data[:height, :width], parcel.cells.codes), tile.dtype)
+    tile.store(cells.data)
+    tile.mark(height, width, None if cells.codes is None else cells.codes[:height, :width])
+    tile.allocation.written_at = lane.steps
+    lane.set(result, tile)
+    lane.pause()
+
+
+def _pop_in_vector(lane: Lane, instruction: Instruction) -> None:
+    pipe = _pipe_of(lane, instruction, C2V)
+    queue = pipe.queue(lane.index)
+    lane.wait(f"{instruction.name} ({instruction.where}): {pipe.name} is empty", lambda: bool(queue))
+    _pop(lane, instruction, pipe, lane.index, queue.popleft())
+
+
+def _pop_in_cube(lane: Lane, instruction: Instruction) -> None:
+    """Takes one parcel of every vector lane: halves are joined; without a split lane 0's is the tile."""
+    pipe = _pipe_of(lane, instruction, V2C)
+    queues = [pipe.queue(index) for index in range(lane.pipes.lanes)]
+    lane.wait(f"{instruction.name} ({instruction.where}): {pipe.name} is empty", lambda: all(queues))
+    parcels = [queue.popleft() for queue in queues]
+    first = parcels[0]
+    if first.split and len(parcels) == 2:
+        first = joined(first, parcels[1])
+    _pop(lane, instruction, pipe, 0, first)
+
+
+def joined(first: Parcel, second: Parcel) -> Parcel:
+    """Two halves as one tile."""
+    axis = 0 if first.split in (1, 3) else 1
+    data = torch.cat([first.cells.data, second.cells.data], dim=axis)
+    codes = None
+    if first.cells.codes is not None or second.cells.codes is not None:
+        parts = [
+            torch.zeros(p.cells.data.shape, dtype=torch.int32) if p.cells.codes is None else p.cells.codes
+            for p in (first, second)
+        ]
+        codes = torch.cat(parts, dim=axis)
+    valid = list(first.valid)
+    valid[axis] = first.cells.data.shape[axis] + second.valid[axis] if second.valid[axis] else first.valid[axis]
+    return Parcel(Cells(data, codes), (valid[0], valid[1]), first.split, first.instruction)
+
+
+def _free(lane: Lane, instruction: Instruction, direction: int) -> None:
+    pipe = _pipe_of(lane, instruction, direction)
+    ring = lane.index if direction == C2V else 0
+    if pipe.freed[ring] >= pipe.popped[ring]:
+        lane.fail(f.PIPE_MISUSE, f"{pipe.name}: no popped tile is left to free", instruction)
+    slot = pipe.freed[ring] % max(pipe.depth or 1, 1)
+    pipe.freed[ring] += 1
+    low = pipe.base + slot * (pipe.slot_size or 0)
+    code = lane.launch.origin(f"slot {slot} of {pipe.name} was given back at {instruction.where}")
+    lane.arena(SPACES[direction]).undefine(low, low + (pipe.slot_size or 0), code)
+    lane.pause()
+
+
+def _free_in_vector(lane: Lane, instruction: Instruction) -> None:
+    _free(lane, instruction, C2V)
+
+
+def _free_in_cube(lane: Lane, instruction: Instruction) -> None:
+    _free(lane, instruction, V2C)
+
+
+def leftovers(pipes: Pipes) -> list[str]:
+    """What is wrong with the pipes once all lanes have ended."""
+    found = []
+    for pipe in pipes.found.values():
+        for lane, queue in pipe.queues.items():
+            if queue:
+                pushes = ", ".join(sorted({p.instruction.where for p in queue}))
+                found.append(f"{pipe.name}: {len(queue)} tiles of lane {lane} were pushed ({pushes}) and never popped")
+        for lane in (0, 1):
+            kept = pipe.popped[lane] - pipe.freed[lane]
+            if kept:
+                found.append(f"{pipe.name}: {kept} slots of lane {lane} were popped and never freed")
+    return found
+
+
+# --- synchronisation --------------------------------------------------------------------------------------------------
+
+
+def _unmodelled(text: str) -> Handler:
+    def run(lane: Lane, instruction: Instruction) -> None:
+        lane.launch.unmodelled[f"{instruction.name}: {text}"] = None
+
+    return run
+
+
+def _syncall(lane: Lane, instruction: Instruction) -> None:
+    """A barrier of all lanes of all blocks, or of those of one kind of core."""
+    kinds = {"aic": "AIC", "aiv": "AIV"}
+    kind = kinds.get(str(instruction.attributes.get("core_type", "mix"))[:3])
+    meetings: dict[str, int] = lane.launch_meetings
+    key = f"{lane.block}/{lane.name}"
+    meetings[key] = meetings.get(key, 0) + 1
+    turn = meetings[key]
+    absent = [name for name in meetings if kind is None or name.split("/")[1].startswith(kind)]
+    lane.wait(
+        f"{instruction.name} ({instruction.where}): waits for every lane",
+        lambda: all(meetings[name] >= turn for name in absent),
+    )
+
+
+ORDER = "one op runs after the other here, so a missing or wrong order does not show"
+HANDLERS: dict[str, Handler] = {
+    "pto.reserve_buffer": _reserve,
+    "pto.import_reserved_buffer": _import,
+    "pto.aic_initialize_pipe": _initialize,
+    "pto.aiv_initialize_pipe": _initialize,
+    "pto.tpush_to_aiv": _push_to_vector,
+    "pto.tpush_to_aic": _push_to_cube,
+    "pto.tpop_from_aic": _pop_in_vector,
+    "pto.tpop_from_aiv": _pop_in_cube,
+    "pto.tfree_from_aic": _free_in_vector,
+    "pto.tfree_from_aiv": _free_in_cube,
+    "pto.sync.set": _unmodelled(ORDER),
+    "pto.sync.wait": _unmodelled(ORDER),
+    "pto.barrier": _unmodelled(ORDER),
+    "pto.set_ffts": _unmodelled(ORDER),
+    "pto.fence.barrier_all": _unmodelled(ORDER),
+    "pto.cmo.cacheinvalid": _unmodelled("caches are not modelled"),
+    "pto.syncall": _syncall,
+}

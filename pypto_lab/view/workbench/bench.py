@@ -1,0 +1,321 @@
+"""The workbench: one cursor in a recording and all that can be shown of it, as a widget, a page, or text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pypto_lab.ir.diagnostics import Diagnostic
+from pypto_lab.ir.nodes import Function, Program
+from pypto_lab.record.recording import Recording
+from pypto_lab.record.session import Session
+from pypto_lab.view.workbench.artifacts import Artifact, artifacts
+from pypto_lab.view.workbench.listing import Listing, script_listing, source_listings
+from pypto_lab.view.workbench.numbers import OutputNumbers, as_array, expected_of, output_numbers
+from pypto_lab.view.workbench.passes import Stage, stages
+from pypto_lab.view.workbench.places import memory_places, tensor_places
+from pypto_lab.view.workbench.tiles import Tiles, statistics
+from pypto_lab.view.workbench.timeline import timeline, versions_of
+
+EAGER_CELLS = 1 << 24
+"""Cells whose statistics travel with the timeline; those of larger recordings are asked for when they are shown."""
+
+VIEWS = ("source", "script", "timeline", "tile", "queues", "variables", "numbers", "graph", "memory", "passes",
+         "artifacts", "checks")  # fmt: skip
+
+
+class Workbench:
+    """Many views of one recording that follow one cursor, forwards and backwards.
+
+    Args:
+        recording_or_session: What was recorded; of a session the position, focus, watches and breakpoints are taken
+            over.
+        case: The case whose golden the outputs are compared with.
+        report: Comparisons already made (`.outputs` with `name` and `comparison`), else the case's are made.
+        dumps: A folder of compiler dumps, for the passes.
+        build: A folder of artifacts, or an object with `.path`.
+        expected: Golden outputs by name, where there is no case.
+        other: Another recording, to go to the first value that differs from it.
+        sweep: What `validate` found for the dumps.
+        checks: Findings to list (diagnostics), besides those of the program.
+        program: The program that was recorded; the recording's own when left out.
+        title: What stands in the header, the entry's name when left out.
+
+    Nothing that is not there gets a view. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        recording_or_session: Recording | Session,
+        case: Any = None,
+        report: Any = None,
+        dumps: str | Path | None = None,
+        build: Any = None,
+        *,
+        expected: Mapping[str, Any] | None = None,
+        other: Recording | None = None,
+        sweep: Any = None,
+        checks: Sequence[Diagnostic] = (),
+        program: Program | Function | None = None,
+        title: str | None = None,
+    ) -> None:
+        taken = isinstance(recording_or_session, Session)
+        self.session = recording_or_session if taken else Session(recording_or_session)  # type: ignore[arg-type]
+        self.recording: Recording = self.session.recording
+        self.lock = threading.RLock()
+        self.title = title or self.recording.facts.entry
+        self.program = program or _program_of(self.recording)
+        self.other = other
+        self._case, self._report, self._expected = case, report, expected
+        self._dumps, self._build, self._sweep, self._checks = dumps, build, sweep, tuple(checks)
+        self._widget: Any = None
+        if not taken and len(self.recording):
+            self.session.goto(1)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    # --- what there is to show
+
+    @cached_property
+    def expected(self) -> dict[str, Any]:
+        """Golden outputs by name; none without a case that can run here."""
+        if self._expected is not None:
+            return dict(self._expected)
+        return expected_of(self.recording, self._case) if self._case is not None and self.recording.ok else {}
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        return Tiles(self.recording, {name: as_array(value) for name, value in self.expected.items()})
+
+    @cached_property
+    def numbers(self) -> list[OutputNumbers]:
+        """Outputs against their golden."""
+        if not self.recording.ok:
+            return []
+        made = {o.name: o.comparison for o in getattr(self._report, "outputs", ())}
+        if not made and self._case is not None:
+            outputs = self.recording.outputs
+            names = [name for name in self.expected if name in outputs]
+            made = {name: self._case.compare(name, outputs, self.expected, {}) for name in names}
+        return output_numbers(self.recording, self.expected, made)
+
+    @cached_property
+    def sources(self) -> list[Listing]:
+        return source_listings(self.recording)
+
+    @cached_property
+    def script(self) -> Listing:
+        return script_listing(self.recording)
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        return stages(self._dumps, self._sweep) if self._dumps is not None else []
+
+    @cached_property
+    def artifacts(self) -> list[Artifact]:
+        return artifacts(self._build)
+
+    @cached_property
+    def memory(self) -> list[list[Any]]:
+        """Places of tiles in on-chip memory, as far as the program's types state them."""
+        return memory_places(self.program)
+
+    @cached_property
+    def graph(self) -> Any:
+        """The IR graph of the program, None where there is no program."""
+        if self.program is None:
+            return None
+        from pypto_lab.view.graph import graph
+
+        found = graph(self.program)
+        return found if found.nodes else None
+
+    @cached_property
+    def checks(self) -> list[Diagnostic]:
+        """Findings about the program."""
+        notes = getattr(self.program, "notes", ())
+        return [*self._checks, *(note for note in notes if isinstance(note, Diagnostic))]
+
+    @cached_property
+    def divergence(self) -> Any:
+        """Where the recording parts from the other one, None without one or where they are the same."""
+        return None if self.other is None else self.session.first_divergence(self.other)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views that have something to show."""
+        has = {
+            "source": bool(self.sources), "script": bool(self.recording.trace.script.strip()),
+            "queues": bool(self.recording.trace.events), "numbers": bool(self.numbers),
+            "graph": self.graph is not None, "memory": bool(self.memory), "passes": bool(self.stages),
+            "artifacts": bool(self.artifacts), "checks": bool(self.checks),
+        }  # fmt: skip
+        return tuple(view for view in VIEWS if has.get(view, True))
+
+    # --- moving
+
+    def goto(self, position: int) -> None:
+        """Moves the cursor, also in what is shown. Raises IndexError outside the recording."""
+        with self.lock:
+            self.session.goto(position)
+            if self._widget is not None:
+                self._widget.show_session()
+
+    # --- as data
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """Everything that travels to the browser at once: plain data, without the cells of tensors."""
+        with self.lock:
+            return {
+                "title": self.title,
+                "timeline": timeline(self.recording),
+                "sources": [listing.data() for listing in self.sources],
+                "script": self.script.data(),
+                "places": tensor_places(self.recording),
+                "memory": self.memory,
+                "stats": self._statistics(),
+                "golden": self._golden_values(),
+                "numbers": [n.data() for n in self.numbers],
+                "graph": self._graph(),
+                "stages": [stage.data() for stage in self.stages],
+                "artifacts": [artifact.data() for artifact in self.artifacts],
+                "checks": [_finding(d) for d in self.checks],
+                "divergence": self._divergence(),
+                "stops": self._stops(),
+            }
+
+    def packed(self) -> bytes:
+        """The payload as compressed JSON. The same recording gives the same bytes."""
+        text = json.dumps(self.payload, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+        return gzip.compress(text.encode(), 6, mtime=0)
+
+    def keys(self) -> list[str]:
+        """Names of all tiles that can be shown, in the order in which steps show them."""
+        found: dict[str, int] = {}
+        for b in self.recording.trace.bindings:
+            if not self._is_tensor(b.value):
+                continue
+            versions = versions_of(self.recording, b.value)
+            first = max([v for v in versions if v <= b.step], default=0)
+            for v in versions:
+                if v >= first:
+                    found.setdefault(f"{b.value}@{v}", max(v, b.step))
+        for e in self.recording.trace.events:
+            if e.value is not None and self._is_tensor(e.value):
+                found.setdefault(f"{e.value}@0", e.step)
+        return sorted(found, key=lambda key: found[key])
+
+    def _is_tensor(self, value: int) -> bool:
+        return bool(self._tables["values"][value][0] == "t")
+
+    @cached_property
+    def _tables(self) -> dict[str, Any]:
+        return timeline(self.recording)
+
+    def _statistics(self) -> dict[str, Any]:
+        """Statistics of the tiles, as many as the budget lets through."""
+        out: dict[str, Any] = {}
+        cells = 0
+        for key in self.keys():
+            content = self.tiles.content(key)
+            cells += int(content.raw.size)
+            if cells > EAGER_CELLS:
+                break
+            out[key] = statistics(content)
+        return out
+
+    def _golden_values(self) -> list[int]:
+        """Ids of the values that have a golden."""
+        used = {b.value for b in self.recording.trace.bindings}
+        return sorted(v for v in used if self.expected and self.tiles.golden_of(v) is not None)
+
+    def _graph(self) -> dict[str, Any] | None:
+        if self.graph is None:
+            return None
+        files = {v.id: v.file for v in self.graph.nodes}
+        svg = self.graph.svg(standalone=False, prefix="PREFIX-")
+        return {"svg": svg, "text": self.graph.text(), "files": {k: v for k, v in files.items() if v}}
+
+    def _divergence(self) -> dict[str, Any] | None:
+        if self.other is None:
+            return None
+        found = self.divergence
+        if found is None:
+            return {"step": 0, "text": "the recordings agree"}
+        return {"step": found.step, "text": str(found), "name": found.name}
+
+    def _stops(self) -> list[dict[str, Any]]:
+        """The session's breakpoints as the steps at which they stop."""
+        return [{"label": str(b), "steps": self.session.stops(b)} for b in self.session.breakpoints]
+
+    # --- shown
+
+    def text(self, view: str | None = None) -> str:
+        """A view at the cursor as text, or a summary of all that follow the cursor. Raises ValueError for a view that
+        does not exist or has nothing to show."""
+        from pypto_lab.view.workbench.text import view_text
+
+        with self.lock:
+            return view_text(self, view)
+
+    def html(self) -> str:
+        """A page that steps offline: recording, cells and programs are in it, it asks no other place for anything."""
+        from pypto_lab.view.workbench.page import page
+
+        with self.lock:
+            return page(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes :meth:`html` to a file and returns its path."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(self.html(), encoding="utf-8")
+        return target
+
+    def widget(self) -> Any:
+        """The notebook widget, made on first use. Raises ModuleNotFoundError with what to install."""
+        if self._widget is None:
+            from pypto_lab.view.workbench.widget import make_widget
+
+            self._widget = make_widget(self)
+        return self._widget
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from pypto_lab.view.workbench.page import static_html
+
+        bundle: dict[str, Any] = {}
+        try:
+            shown = self.widget()._repr_mimebundle_()
+            bundle.update((shown[0] if isinstance(shown, tuple) else shown) or {})
+        except ModuleNotFoundError:
+            pass  # without a widget library the static form is all there is
+        with self.lock:
+            bundle["text/plain"] = self.text()
+            bundle["text/html"] = static_html(self)
+        return bundle
+
+
+def _program_of(recording: Recording) -> Program | Function | None:
+    program = recording.origin.program if recording.origin is not None else None
+    return program if isinstance(program, (Program, Function)) else None
+
+
+def _finding(d: Diagnostic) -> dict[str, Any]:
+    span = d.span
+    return {
+        "severity": d.severity.value, "rule": d.code, "message": d.message, "hint": d.hint or "",
+        "file": span.file if span is not None else "", "line": span.line if span is not None else 0,
+    }  # fmt: skip
+
+
+def _plain(x: Any) -> Any:
+    if hasattr(x, "item"):
+        return x.item()
+    raise TypeError(f"cannot send {type(x).__name__}")

@@ -1,0 +1,193 @@
+"""Cells of tensors for display: a matrix, small enough to draw, with the true statistics of all its cells.
+
+A tile is named by `value@version`: the id of the value and the step that last changed it; `!expected` and
+`!difference` after it name the golden and the distance from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypto_lab.ir.diagnostics import Diagnostic, LabError
+from pypto_lab.record.arrays import Summary, number, summarise
+from pypto_lab.record.events import TensorValue
+from pypto_lab.record.recording import Recording
+from pypto_lab.record.trace import Cells
+from pypto_lab.view.workbench.timeline import outputs_by_storage
+
+SIDE = 128
+"""Rows and columns that are drawn at most; larger tensors are shown by the extreme of each block."""
+
+MODES = ("values", "expected", "difference")
+Numbers = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tensor to draw. `data` are the numbers of `shown` rows and columns, row by row; `rows` and `columns` are those
+    of the whole, leading axes under each other. `valid_rows` are half-open ranges, `valid_columns` a count."""
+
+    key: str
+    rows: int
+    columns: int
+    shown: tuple[int, int]
+    valid_rows: tuple[tuple[int, int], ...]
+    valid_columns: int
+    stats: Mapping[str, Any]
+    data: bytes
+    wide: bool
+    """Whether the numbers are float64 instead of float32."""
+
+    def head(self) -> dict[str, Any]:
+        """All but the numbers, as plain data."""
+        return {
+            "key": self.key, "rows": self.rows, "columns": self.columns, "shown": list(self.shown),
+            "validRows": [list(r) for r in self.valid_rows], "validColumns": self.valid_columns,
+            "stats": dict(self.stats), "wide": self.wide,
+        }  # fmt: skip
+
+
+class Tiles:
+    """The tiles of a recording; `expected` are golden outputs by name, as numpy arrays."""
+
+    def __init__(self, recording: Recording, expected: Mapping[str, Numbers] | None = None) -> None:
+        self.recording = recording
+        self.expected = dict(expected or {})
+        self._outputs = outputs_by_storage(recording)
+
+    def golden_of(self, value: int) -> Numbers | None:
+        """The golden of the output that a value is, None for other values."""
+        found = self.recording.trace.values[value]
+        if not isinstance(found, TensorValue):
+            return None
+        golden = self.expected.get(self._outputs.get((found.storage, found.shape), ""))
+        return golden if golden is not None and golden.shape == found.shape else None
+
+    def stats(self, key: str) -> dict[str, Any]:
+        """Statistics of the valid cells of a tile."""
+        return statistics(self.content(key))
+
+    def tile(self, key: str, side: int = SIDE) -> Tile:
+        """The tile of a key. Raises LabError for one that does not exist."""
+        cells = self.content(key)
+        return tile_of(key, cells, side)
+
+    def window(self, key: str, row: int, column: int, rows: int, columns: int) -> tuple[tuple[int, int], bytes]:
+        """True cells of a part of a tile: how many rows and columns, and their numbers as float64."""
+        matrix = as_matrix(self.content(key).numbers)
+        part = matrix[max(0, row) : row + rows, max(0, column) : column + columns]
+        return (part.shape[0], part.shape[1]), np.ascontiguousarray(real(part), np.float64).tobytes()
+
+    def content(self, key: str) -> Cells:
+        """The cells of a tile. Raises LabError for one that does not exist."""
+        name, _, mode = key.partition("!")
+        value, _, version = name.partition("@")
+        if not (value.isdecimal() and version.isdecimal() and int(value) < len(self.recording.trace.values)):
+            raise _unknown(key)
+        content = self.recording.index.content(int(value), int(version))
+        if not isinstance(content, Cells):
+            raise _unknown(key)
+        if not mode:
+            return content
+        golden = self.golden_of(int(value))
+        if golden is None or mode not in MODES:
+            raise _unknown(key)
+        if mode == "expected":
+            return Cells(golden, str(golden.dtype), content.valid)
+        with np.errstate(invalid="ignore"):
+            gap = content.numbers.astype(np.float64) - golden.astype(np.float64)
+        both = np.isnan(content.numbers) & np.isnan(golden) if golden.dtype.kind == "f" else np.zeros_like(gap, bool)
+        return Cells(np.where(both, 0.0, gap), "float64", content.valid)
+
+
+def _unknown(key: str) -> LabError:
+    return LabError([Diagnostic("E207", f"the recording has no tile `{key}`")])
+
+
+def statistics(cells: Cells) -> dict[str, Any]:
+    """Smallest, largest and mean of the finite valid cells (numbers and text), NaN, infinities, cells."""
+    found: Summary = summarise(cells.raw, cells.dtype, cells.valid)
+    return {
+        "low": _plain(found.low), "high": _plain(found.high), "mean": _plain(found.mean),
+        "lowText": number(found.low), "highText": number(found.high), "meanText": number(found.mean),
+        "nan": found.nan, "inf": found.inf, "cells": found.cells, "text": str(found),
+    }  # fmt: skip
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def tile_of(key: str, cells: Cells, side: int = SIDE) -> Tile:
+    """A tensor as a tile of at most `side` rows and columns."""
+    matrix = as_matrix(real(cells.numbers))
+    rows, columns = matrix.shape
+    small = blocks(matrix, side)
+    wide = cells.dtype in ("float64", "int64", "int32", "uint32", "uint64")
+    data = np.ascontiguousarray(small, np.float64 if wide else np.float32).tobytes()
+    valid_rows, valid_columns = valid_part(cells.shape, cells.valid)
+    shown = (small.shape[0], small.shape[1])
+    return Tile(key, rows, columns, shown, valid_rows, valid_columns, statistics(cells), data, wide)
+
+
+def real(numbers: Numbers) -> Numbers:
+    """Complex numbers by their size, everything else as it is."""
+    return np.abs(numbers) if numbers.dtype.kind == "c" else numbers
+
+
+def as_matrix(numbers: Numbers) -> Numbers:
+    """Rows and columns: leading axes under each other, a vector as one row."""
+    if numbers.ndim < 2:
+        return numbers.reshape(1, numbers.size)
+    return numbers.reshape(-1, numbers.shape[-1]) if numbers.size else numbers.reshape(0, numbers.shape[-1])
+
+
+def valid_part(shape: tuple[int, ...], valid: tuple[int, ...] | None) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Ranges of the matrix's rows that hold valid cells, and how many columns of them are valid."""
+    if len(shape) < 2:
+        count = shape[0] if shape else 1
+        part = count if valid is None else (valid[0] if valid else 1)
+        return (((0, 1),) if part else ()), part
+    rows = math.prod(shape[:-1])
+    if valid is None:
+        return (((0, rows),) if rows else ()), shape[-1]
+    mask = np.zeros(shape[:-1], bool)
+    mask[tuple(slice(0, v) for v in valid[:-1])] = True
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.ravel().astype(np.int8), [0])))).tolist()
+    ranges = tuple(zip(edges[::2], edges[1::2], strict=True)) if valid[-1] else ()
+    return ranges, valid[-1]
+
+
+def blocks(matrix: Numbers, side: int) -> Numbers:
+    """A matrix of at most `side` rows and columns: of each block the cell farthest from zero; NaN where one is NaN."""
+    rows, columns = matrix.shape
+    tall, wide = max(1, -(-rows // side)), max(1, -(-columns // side))
+    if tall == 1 and wide == 1:
+        return matrix
+    numbers = matrix.astype(np.float64)
+    padded = np.zeros((-(-rows // tall) * tall, -(-columns // wide) * wide))
+    padded[:rows, :columns] = numbers
+    cut = padded.reshape(padded.shape[0] // tall, tall, padded.shape[1] // wide, wide).swapaxes(1, 2)
+    flat = cut.reshape(cut.shape[0], cut.shape[1], tall * wide)
+    size = np.where(np.isnan(flat), np.inf, np.abs(flat))
+    size = np.where(np.isnan(flat), math.inf, np.minimum(size, np.finfo(np.float64).max))
+    best = size.argmax(axis=2)
+    return np.take_along_axis(flat, best[:, :, None], axis=2)[:, :, 0]
+
+
+def error_tile(key: str, actual: Numbers, expected: Numbers, rtol: float, atol: float) -> tuple[Tile, Numbers]:
+    """The error of an output in units of its tolerance, signed: as a tile, and every cell of it.
+
+    Infinite where only one side is infinite, NaN where only one side is NaN.
+    """
+    got, want = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = (got - want) / np.maximum(atol + rtol * np.abs(want), 1e-300)
+    error = np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0.0, error)
+    return tile_of(key, Cells(error, "float64"), SIDE), error
