@@ -1,9 +1,10 @@
-"""A unit as plain data: functions, blocks and instructions whose values are numbered slots. What runs and checks use."""
+"""A unit as plain data for what runs and checks it: functions, blocks, instructions whose values are numbered slots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects import builtin
@@ -30,7 +31,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instruction:
-    """One op. Of the regular form, the last `outs` operands are outputs. `source` is the kernel line its `loc` names."""
+    """One op. The last `outs` operands are outputs (regular form). `source` is the kernel line its `loc` names."""
 
     name: str
     operands: tuple[Value, ...]
@@ -93,7 +94,8 @@ class Function:
         return None if found is None or isinstance(found, float) else int(found)
 
 
-def decode(unit: Unit) -> dict[str, Function]:
+@lru_cache(maxsize=32)
+def decode(unit: Unit) -> Mapping[str, Function]:
     """Every function of a unit. Raises LabError E603 where values are used before they are defined."""
     return {name: _Decoder(unit).function(op) for name, op in unit.functions.items()}
 
@@ -108,7 +110,9 @@ class _Decoder:
         kind = op.attributes.get("pto.kernel_kind")
         blocks = list(op.body.blocks)
         if len(blocks) != 1:
-            raise self._fault(op, f"@{op.sym_name.data} has {len(blocks)} blocks; control flow is scf.for, if and while")
+            raise self._fault(
+                op, f"@{op.sym_name.data} has {len(blocks)} blocks; control flow is scf.for, if and while"
+            )
         body = self._block(blocks[0])
         word = str(kind.data) if isinstance(kind, Data) else None
         return Function(op.sym_name.data, word, body, len(self._values), dict(self._constants))
@@ -174,7 +178,7 @@ def plain(attribute: Attribute) -> Any:
     if isinstance(attribute, builtin.ArrayAttr):
         return tuple(plain(item) for item in attribute.data)
     if isinstance(attribute, builtin.SymbolRefAttr):
-        return attribute.string_value()
+        return str(attribute.root_reference.data)
     if isinstance(attribute, Data):
         return attribute.data
     return str(attribute)

@@ -109,8 +109,9 @@ def read(path: Path | str) -> Unit:
 def parse(text: str, file: str = "<pto>") -> Unit:
     """Reads `.pto` text. Raises LabError E600 (no xDSL), E601 (syntax), E602 (unknown op), each with its place."""
     try:
-        from pypto_lab.pto.dialect.reader import Reader, context
         from xdsl.utils.exceptions import ParseError, VerifyException
+
+        from pypto_lab.pto.dialect.reader import Reader, context
     except ImportError as error:
         hint = "install it: pip install 'xdsl>=0.75'"
         raise LabError([Diagnostic("E600", f"reading .pto needs xDSL: {error}", hint=hint)]) from error

@@ -137,13 +137,7 @@ class OnRegion(Breakpoint):
             if not _is_named(b.name, self.name) or not isinstance(value, TensorValue):
                 continue
             addresses = region_addresses(value, region_of(self.place, value.shape))
-            if not addresses:
-                continue
-            index = store.writes_to(value.storage)
-            for i in index.overlapping(0, len(index.steps), min(addresses), max(addresses) + 1):
-                write = store.writes[index.ids[i]]
-                if write.step not in steps and any(write.covers(a) for a in addresses):
-                    steps.add(write.step)
+            steps.update(store.writes[i].step for i in store.writes_touching(value.storage, addresses, 0))
             if recording.index.creation[value.storage][0] == b.step:
                 steps.add(b.step)
         return np.array(sorted(steps), np.int64)

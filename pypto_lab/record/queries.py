@@ -44,7 +44,7 @@ def authors_of(recording: Recording, binding: Binding, region: Region, position:
     cells = _count(region)
     if not isinstance(found, TensorValue):
         return [(_author(recording, binding.step, "created"), cells)]
-    left = np.array(region_addresses(found, region), np.int64)
+    left = region_addresses(found, region)
     out: list[tuple[Author, int]] = []
     writes = index.trace.store.writes_to(found.storage)
     last = bisect_right(writes.steps, position)
@@ -77,7 +77,7 @@ def _makers(recording: Recording, value: TensorValue, addresses: np.ndarray[Any,
         source = index.trace.values[before.value] if before is not None else None
         if before is not None and isinstance(source, TensorValue) and source.shape == made.shape:
             where = region_of(None, made.shape)
-            same = np.isin(np.array(region_addresses(made, where)), addresses).reshape(made.shape)
+            same = np.isin(region_addresses(made, where), addresses).reshape(made.shape)
             return _authors_of_mask(recording, before, source, same, step - 1)
     return [(_author(recording, step, "created"), cells)]
 
@@ -99,9 +99,9 @@ def next_write_of(recording: Recording, binding: Binding, region: Region, positi
     found = recording.trace.values[binding.value]
     if not isinstance(found, TensorValue):
         return None
-    addresses = region_addresses(found, region)
-    write = recording.trace.store.next_write(found.storage, addresses, position) if addresses else None
-    return None if write is None else _author(recording, recording.trace.store.writes[write].step, "written")
+    store = recording.trace.store
+    write = next(store.writes_touching(found.storage, region_addresses(found, region), position), None)
+    return None if write is None else _author(recording, store.writes[write].step, "written")
 
 
 def readers_of(recording: Recording, binding: Binding, position: int) -> list[int]:

@@ -10,7 +10,7 @@ import contextlib
 import mmap
 import weakref
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -205,23 +205,25 @@ class Store:
 
     # --- writers
 
-    def last_write(self, storage: int, addresses: Sequence[int], position: int, after: int = 0) -> int | None:
-        """Id of the latest write at `after < step <= position` that touched any of the bytes."""
-        index = self.writes_to(storage)
-        first, last = bisect_right(index.steps, after), bisect_right(index.steps, position)
-        for i in reversed(index.overlapping(first, last, min(addresses), max(addresses) + 1)):
-            if any(self.writes[index.ids[i]].covers(a) for a in addresses):
-                return index.ids[i]
-        return None
+    def touches(self, id_: int, addresses: NDArray[np.int64]) -> bool:
+        """Whether a write touched any of the cells that begin at the given bytes."""
+        write = self.writes[id_]
+        if addresses.size == 1:
+            return write.covers(int(addresses[0]))
+        return bool(np.isin(addresses, element_addresses(write)).any())
 
-    def next_write(self, storage: int, addresses: Sequence[int], position: int) -> int | None:
-        """Id of the earliest write after `position` that touches any of the bytes."""
+    def writes_touching(
+        self, storage: int, addresses: NDArray[np.int64], after: int, until: int | None = None
+    ) -> Iterator[int]:
+        """Ids of the writes at `after < step <= until` to any of the cells, in order."""
+        if addresses.size == 0:
+            return
         index = self.writes_to(storage)
-        first = bisect_right(index.steps, position)
-        for i in index.overlapping(first, len(index.steps), min(addresses), max(addresses) + 1):
-            if any(self.writes[index.ids[i]].covers(a) for a in addresses):
-                return index.ids[i]
-        return None
+        first = bisect_right(index.steps, after)
+        last = len(index.steps) if until is None else bisect_right(index.steps, until)
+        for i in index.overlapping(first, last, int(addresses.min()), int(addresses.max()) + 1):
+            if self.touches(index.ids[i], addresses):
+                yield index.ids[i]
 
     def writes_at(self, step: int) -> range:
         """Ids of the writes of one step."""
@@ -294,12 +296,11 @@ def element_addresses(write: Write) -> NDArray[np.int64]:
     return out
 
 
-def region_addresses(value: TensorValue, region: Region) -> list[int]:
+def region_addresses(value: TensorValue, region: Region) -> NDArray[np.int64]:
     """First byte of each cell of a region of a view."""
     item = raw_dtype(value.dtype).itemsize
     out = np.array([value.offset], np.int64)
     for part, stride in zip(region, value.strides, strict=True):
         steps = np.arange(part.start, part.stop, part.step, dtype=np.int64)
         out = (out[:, None] + steps * stride).ravel()
-    addresses: list[int] = (out * item).tolist()
-    return addresses
+    return out * item

@@ -137,6 +137,9 @@ def lab_address(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         f"c.ServerApp.port = {port}\n"
         "c.ServerApp.ip = '127.0.0.1'\nc.ServerApp.port_retries = 0\nc.ServerApp.allow_root = True\n"
         "c.LabApp.news_url = None\n"
+        # A server whose test run was killed ends by itself.
+        "c.MappingKernelManager.cull_idle_timeout = 600\nc.MappingKernelManager.cull_interval = 60\n"
+        "c.ServerApp.shutdown_no_activity_timeout = 600\n"
     )
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(home / "config"),

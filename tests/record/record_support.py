@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import linecache
 import sys
 import textwrap
@@ -43,13 +42,6 @@ def script_from(text: str, entry: str) -> Script:
     """A hand-written script with the part of the runtime that it uses."""
     text = textwrap.dedent(text).strip("\n") + "\n"
     return Script(f"{preamble(helpers_in(text))}\n{text}", entry, {})
-
-
-def load_case(name: str) -> Any:
-    """A case kernel's module without its decorators' meaning: inputs and golden only."""
-    from pypto_lab.compat.loader import load_module
-
-    return load_module(DATA / "kernels" / name / "kernel.py")
 
 
 def dumps_of(name: str) -> list[Path]:
@@ -125,7 +117,3 @@ def assert_matches(recording: Recording, position: int, expected: Snapshot) -> N
             continue
         step = recording.index.step(position)
         assert same_cells(found, content), f"{step}: {name} of frame {frame}:\n{found}\nexpected\n{content}"
-
-
-def spec_exists(name: str) -> bool:
-    return importlib.util.find_spec(name) is not None

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from record_support import Snapshot, assert_matches, function_from, script_from, snapshots
 
+from pypto_lab.record.events import RecomputedValue
 from pypto_lab.record.recorder import record
 from pypto_lab.record.recording import Recording
 from pypto_lab.record.session import Session
@@ -48,6 +49,11 @@ SIMPLE = (
     "parts = [{x}, {y}]\nparts[0].add_(1)\nparts.append({z})",
     "out[2:4] = {x}[0:2]",
     "{x} = ({y}.sum() * 0.01) + {z}",
+    "t{u} = torch.exp({x} * 0.1)\nu{u} = t{u} - {y}\n{z}.add_(u{u} * 1)",
+    "t{u} = {x} * 2\n{x}.add_(1)\n{z} = t{u} + {x}",
+    "t{u} = {x}.clone()\nu{u} = torch.where(t{u} > {y}, t{u}, {z})\n{x}.copy_(u{u} + t{u})",
+    "t{u} = {x} + n\nn = n + 1\nu{u} = t{u} * n\nout[0:2] = (u{u} + 1)[0:2]",
+    "t{u} = {x} * 0.5\nif n > 2:\n    t{u} = {y} * 2\n{z} = t{u} - 1",
 )
 
 
@@ -56,7 +62,8 @@ def blocks(draw: st.DrawFn, depth: int = 2) -> list[str]:
     lines: list[str] = []
     for _ in range(draw(st.integers(1, 5))):
         choice = draw(st.integers(0, 9)) if depth else 9
-        names = {k: draw(st.sampled_from(NAMES)) for k in "xyz"}
+        names: dict[str, object] = {k: draw(st.sampled_from(NAMES)) for k in "xyz"}
+        names["u"] = draw(st.integers(0, 2))
         if choice == 0:
             lines.append(f"for i{depth} in range({draw(st.integers(0, 3))}):")
         elif choice == 1:
@@ -99,6 +106,14 @@ def test_every_position_holds_what_the_run_held_there(lines: list[str], seed: in
     kernel(**plain)
     for name, tensor in recording.outputs.items():
         assert torch.equal(tensor.view(torch.int32), plain[name].view(torch.int32)), name
+
+
+def test_the_random_programs_have_values_that_are_not_kept() -> None:
+    lines = [
+        line for text in SIMPLE[-5:] for line in text.format(x="a", y="b", z="c", u=SIMPLE.index(text)).split("\n")
+    ]
+    recording = record(function_from(program_text(lines), "kernel", "dropping.py"), arguments(1))
+    assert sum(isinstance(v, RecomputedValue) for v in recording.trace.values) >= 5
 
 
 def check(recording: Recording, expected: list[Snapshot], seed: int) -> None:

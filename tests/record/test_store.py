@@ -65,16 +65,21 @@ def test_a_write_covers_exactly_its_cells(value: TensorValue) -> None:
     assert is_row_major(write) <= dense
 
 
-def test_last_and_next_write() -> None:
+def test_writes_that_touch_a_region() -> None:
     store = Store()
     store.add_storage(np.zeros(64, np.uint8))
     for step, offset in ((2, 0), (5, 16), (7, 0)):
         store.add_write(Write(step, 0, offset, (4,), (4,), 4), np.zeros(16, np.uint8))
-    assert store.last_write(0, [4], 6) == 0
-    assert store.last_write(0, [4], 7) == 2
-    assert store.last_write(0, [4], 1) is None
-    assert store.next_write(0, [20], 2) == 1
-    assert store.next_write(0, [20], 5) is None
+
+    def touching(addresses: list[int], after: int = 0, until: int | None = None) -> list[int]:
+        return list(store.writes_touching(0, np.array(addresses, np.int64), after, until))
+
+    assert touching([4]) == [0, 2]
+    assert touching([4], until=6) == [0]
+    assert touching([4], until=1) == []
+    assert touching([20, 24], after=2) == [1]
+    assert touching([12, 16], after=2) == [1, 2]
+    assert touching([]) == []
     assert list(store.writes_at(5)) == [1]
 
 

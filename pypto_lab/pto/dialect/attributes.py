@@ -139,15 +139,16 @@ def _long_tile(parser: AttrParser) -> TileType:
     space = parser.parse_keyword_in(SPACES, " (a memory space)")
     _key(parser, "dtype")
     dtype = _element(parser)
-    extents: list[int] = []
-    for name in ("rows", "cols"):
-        _key(parser, name)
-        extents.append(_size(parser))
-    valid: list[int | None] = []
-    for name in ("v_row", "v_col"):
-        _key(parser, name)
-        valid.append(_extent(parser))
-    return TileType(space, dtype, *extents, *valid, *_configuration(parser))
+    _key(parser, "rows")
+    rows = _size(parser)
+    _key(parser, "cols")
+    cols = _size(parser)
+    _key(parser, "v_row")
+    valid_rows = _extent(parser)
+    _key(parser, "v_col")
+    valid_cols = _extent(parser)
+    blayout, slayout, fractal, pad, compact = _configuration(parser)
+    return TileType(space, dtype, rows, cols, valid_rows, valid_cols, blayout, slayout, fractal, pad, compact)
 
 
 def _short_tile(parser: AttrParser) -> TileType:
@@ -158,10 +159,11 @@ def _short_tile(parser: AttrParser) -> TileType:
     if len(dims) != 2 or dims[0] is None or dims[1] is None:
         parser.raise_error("a tile has two fixed dimensions", start, parser.pos)
     _key(parser, "valid")
-    valid = _valid_pair(parser)
+    valid_rows, valid_cols = _valid_pair(parser)
     if hasattr(parser, "short_tiles"):
         parser.short_tiles = True
-    return TileType(space, dtype, dims[0], dims[1], *valid, *_configuration(parser))
+    blayout, slayout, fractal, pad, compact = _configuration(parser)
+    return TileType(space, dtype, dims[0], dims[1], valid_rows, valid_cols, blayout, slayout, fractal, pad, compact)
 
 
 def _valid_pair(parser: AttrParser) -> tuple[int | None, int | None]:
@@ -299,9 +301,7 @@ def keyword(kind: str, word: str) -> Attribute:
 
 def plain_type(attribute: Attribute) -> ValueType:
     """An xDSL type as plain data; types of other dialects go by their printed name."""
-    if isinstance(
-        attribute, (PtrAttr, TensorViewAttr, PartitionAttr, TileBufAttr, MultiTileAttr, LocalArrayAttr)
-    ):
+    if isinstance(attribute, (PtrAttr, TensorViewAttr, PartitionAttr, TileBufAttr, MultiTileAttr, LocalArrayAttr)):
         return attribute.data
     return str(attribute)
 

@@ -66,7 +66,9 @@ def _names(parser: Parser, close: str) -> list[UnresolvedOperand]:
     return found
 
 
-def _resolve(parser: Parser, names: Sequence[UnresolvedOperand], types: Sequence[Attribute], start: int) -> list[SSAValue]:
+def _resolve(
+    parser: Parser, names: Sequence[UnresolvedOperand], types: Sequence[Attribute], start: int
+) -> list[SSAValue]:
     if len(names) != len(types):
         parser.raise_error(f"{len(names)} operands, but {len(types)} types", start, parser.pos)
     return [parser.resolve_operand(name, type_) for name, type_ in zip(names, types, strict=True)]

@@ -79,9 +79,7 @@ def _family(family: str, names: str, form: str, row_major: str = "", inside: Seq
 
 
 def _rows() -> Iterator[OpRow]:
-    yield from _family(
-        "binary", "tadd tsub tmul tfmod tand tor tshl tshr tmax tmin tdiv", "t t -> t", "all"
-    )
+    yield from _family("binary", "tadd tsub tmul tfmod tand tor tshl tshr tmax tmin tdiv", "t t -> t", "all")
     yield from _family("binary", "trem txor", "t t t -> t", "all")
     yield from _family("partial", "tpartadd tpartmul tpartmax tpartmin", "t t -> t", "all")
     yield from _family("unary", "tabs texp tsqrt tnot trelu tlog trecip", "t -> t", "all")

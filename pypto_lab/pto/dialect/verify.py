@@ -87,9 +87,7 @@ def _type_findings(value: Value) -> Iterator[Diagnostic]:
     if not isinstance(tile, TileType):
         return
     if tile.layout not in LAYOUTS[tile.space]:
-        hint = "; ".join(
-            f"blayout={b}, slayout={s}, fractal={f}" for b, s, f in sorted(LAYOUTS[tile.space])
-        )
+        hint = "; ".join(f"blayout={b}, slayout={s}, fractal={f}" for b, s, f in sorted(LAYOUTS[tile.space]))
         shown = f"blayout={tile.blayout}, slayout={tile.slayout}, fractal={tile.fractal}"
         yield Diagnostic("E604", f"{value.name}: {tile.space} does not hold {shown}", hint=f"it holds {hint}")
     yield from _extent_findings(value.name, tile)
@@ -248,7 +246,9 @@ def _window(function: Function, instruction: Instruction, arch: str) -> Iterator
         return
     sizes = instruction.attributes.get("sizes", ())
     if sizes != (result.type.rows, result.type.cols):
-        yield Diagnostic("E605", f"{result.name}: sizes {list(sizes)}, but the type has {result.type.rows} x {result.type.cols}")
+        yield Diagnostic(
+            "E605", f"{result.name}: sizes {list(sizes)}, but the type has {result.type.rows} x {result.type.cols}"
+        )
     if (source.space, source.dtype) != (result.type.space, result.type.dtype):
         yield Diagnostic("E603", f"{result.name}: a window of {source.brief()} cannot be {result.type.brief()}")
     for operand, size, full in zip(instruction.operands[1:3], sizes, (source.rows, source.cols), strict=False):

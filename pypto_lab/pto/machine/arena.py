@@ -28,6 +28,7 @@ class Write:
     instruction: Instruction
     name: str
     owner: Allocation
+    type: TileType
     step: int
     read: bool = False
 

@@ -8,20 +8,13 @@ from typing import Any
 import torch
 
 from pypto_lab.pto.decode import Instruction
-from pypto_lab.pto.machine import findings as f
+from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import Cells, Tile
 from pypto_lab.pto.machine.dtypes import bits
 from pypto_lab.pto.machine.lane import Handler, Lane
-from pypto_lab.pto.machine.moves import converted, note_writer, report_undefined
 from pypto_lab.pto.machine.memory import Window
-from pypto_lab.torch_codegen.runtime import comparison as rc
-from pypto_lab.torch_codegen.runtime import elementwise as re
-from pypto_lab.torch_codegen.runtime import expand as rx
-from pypto_lab.torch_codegen.runtime import fill as rf
-from pypto_lab.torch_codegen.runtime import gather as rg
-from pypto_lab.torch_codegen.runtime import matmul as rm
-from pypto_lab.torch_codegen.runtime import reductions as rr
-from pypto_lab.torch_codegen.runtime import sort as rs
+from pypto_lab.pto.machine.moves import converted, note_writer, report_undefined
+from pypto_lab.torch_codegen.runtime import comparison, elementwise, expand, fill, gather, matmul, reductions, sort
 from pypto_lab.torch_codegen.runtime.casts import _cast
 from pypto_lab.torch_codegen.runtime.numbers import _narrowed
 
@@ -123,17 +116,17 @@ def _partial(function: Callable[..., torch.Tensor]) -> Handler:
 
 
 CELLWISE: dict[str, tuple[Callable[..., torch.Tensor], int]] = {
-    "tadd": (re._add, 2), "tsub": (re._sub, 2), "tmul": (re._mul, 2), "tdiv": (re._div, 2),
-    "trem": (re._rem, 2), "tfmod": (re._fmod, 2), "tmax": (re._maximum, 2), "tmin": (re._minimum, 2),
-    "tand": (re._and, 2), "tor": (re._or, 2), "txor": (re._xor, 2), "tshl": (re._shl, 2), "tshr": (re._shr, 2),
-    "tadds": (re._adds, 2), "tsubs": (re._subs, 2), "tmuls": (re._muls, 2), "tdivs": (re._divs, 2),
-    "trems": (re._rems, 2), "tfmods": (re._fmods, 2), "tmaxs": (re._maximums, 2), "tmins": (re._minimums, 2),
-    "tands": (re._ands, 2), "tors": (re._ors, 2), "txors": (re._xors, 2), "tshls": (re._shls, 2),
-    "tshrs": (re._shrs, 2), "tlrelu": (re._lrelu, 2), "tprelu": (re._prelu, 2),
-    "taddc": (re._addc, 3), "tsubc": (re._subc, 3), "taddsc": (re._addsc, 3), "tsubsc": (re._subsc, 3),
-    "tabs": (re._abs, 1), "tneg": (re._neg, 1), "texp": (re._exp, 1), "tlog": (re._log, 1), "tsqrt": (re._sqrt, 1),
-    "trsqrt": (re._rsqrt, 1), "trecip": (re._recip, 1), "trelu": (re._relu, 1), "tnot": (re._not, 1),
-    "tsin": (re._sin, 1), "tcos": (re._cos, 1),
+    "tadd": (elementwise._add, 2), "tsub": (elementwise._sub, 2), "tmul": (elementwise._mul, 2), "tdiv": (elementwise._div, 2),
+    "trem": (elementwise._rem, 2), "tfmod": (elementwise._fmod, 2), "tmax": (elementwise._maximum, 2), "tmin": (elementwise._minimum, 2),
+    "tand": (elementwise._and, 2), "tor": (elementwise._or, 2), "txor": (elementwise._xor, 2), "tshl": (elementwise._shl, 2), "tshr": (elementwise._shr, 2),
+    "tadds": (elementwise._adds, 2), "tsubs": (elementwise._subs, 2), "tmuls": (elementwise._muls, 2), "tdivs": (elementwise._divs, 2),
+    "trems": (elementwise._rems, 2), "tfmods": (elementwise._fmods, 2), "tmaxs": (elementwise._maximums, 2), "tmins": (elementwise._minimums, 2),
+    "tands": (elementwise._ands, 2), "tors": (elementwise._ors, 2), "txors": (elementwise._xors, 2), "tshls": (elementwise._shls, 2),
+    "tshrs": (elementwise._shrs, 2), "tlrelu": (elementwise._lrelu, 2), "tprelu": (elementwise._prelu, 2),
+    "taddc": (elementwise._addc, 3), "tsubc": (elementwise._subc, 3), "taddsc": (elementwise._addsc, 3), "tsubsc": (elementwise._subsc, 3),
+    "tabs": (elementwise._abs, 1), "tneg": (elementwise._neg, 1), "texp": (elementwise._exp, 1), "tlog": (elementwise._log, 1), "tsqrt": (elementwise._sqrt, 1),
+    "trsqrt": (elementwise._rsqrt, 1), "trecip": (elementwise._recip, 1), "trelu": (elementwise._relu, 1), "tnot": (elementwise._not, 1),
+    "tsin": (elementwise._sin, 1), "tcos": (elementwise._cos, 1),
 }  # fmt: skip
 """Function and how many operands it takes; operands after those are scratch."""
 
@@ -158,8 +151,8 @@ def _texpands(lane: Lane, instruction: Instruction) -> None:
 def _tci(lane: Lane, instruction: Instruction) -> None:
     target = _target(lane, instruction)
     descending = bool(instruction.attributes.get("descending", False))
-    ramp = rf._ci(int(lane.get(instruction.ins[0])), (1, target.valid_cols), dtype=torch.int64, descending=descending)
-    data = re._narrow(torch.broadcast_to(ramp, (target.valid_rows, target.valid_cols)), target.dtype)
+    ramp = fill._ci(int(lane.get(instruction.ins[0])), (1, target.valid_cols), dtype=torch.int64, descending=descending)
+    data = elementwise._narrow(torch.broadcast_to(ramp, (target.valid_rows, target.valid_cols)), target.dtype)
     lane.write(instruction, target, Cells(data))
 
 
@@ -188,10 +181,10 @@ def _reduction(function: Callable[..., torch.Tensor], axis: int) -> Handler:
 
 
 REDUCTIONS: dict[str, tuple[Callable[..., torch.Tensor], int]] = {
-    "trowsum": (rr._row_sum, 1), "trowmax": (rr._row_max, 1), "trowmin": (rr._row_min, 1),
-    "trowprod": (rr._row_prod, 1), "trowargmax": (rr._row_argmax, 1), "trowargmin": (rr._row_argmin, 1),
-    "tcolsum": (rr._col_sum, 0), "tcolmax": (rr._col_max, 0), "tcolmin": (rr._col_min, 0),
-    "tcolprod": (rr._col_prod, 0), "tcolargmax": (rr._col_argmax, 0), "tcolargmin": (rr._col_argmin, 0),
+    "trowsum": (reductions._row_sum, 1), "trowmax": (reductions._row_max, 1), "trowmin": (reductions._row_min, 1),
+    "trowprod": (reductions._row_prod, 1), "trowargmax": (reductions._row_argmax, 1), "trowargmin": (reductions._row_argmin, 1),
+    "tcolsum": (reductions._col_sum, 0), "tcolmax": (reductions._col_max, 0), "tcolmin": (reductions._col_min, 0),
+    "tcolprod": (reductions._col_prod, 0), "tcolargmax": (reductions._col_argmax, 0), "tcolargmin": (reductions._col_argmin, 0),
 }  # fmt: skip
 
 
@@ -215,9 +208,7 @@ def _expansion(function: Callable[..., torch.Tensor], by_row: bool) -> Handler:
         rows, cols = target.valid_rows, target.valid_cols
         cells = lane.read(instruction, lane.tile(instruction.ins[0]), rows, cols)
         tile = lane.tile(instruction.ins[1])
-        vector = (
-            _row_vector(lane, instruction, tile, rows, cols) if by_row else lane.read(instruction, tile, 1, cols)
-        )
+        vector = _row_vector(lane, instruction, tile, rows, cols) if by_row else lane.read(instruction, tile, 1, cols)
         data = function(cells.data, vector.data)
         _store(lane, instruction, data, merged(data.shape, cells.codes, vector.codes))
 
@@ -225,12 +216,12 @@ def _expansion(function: Callable[..., torch.Tensor], by_row: bool) -> Handler:
 
 
 EXPANSIONS: dict[str, Callable[..., torch.Tensor]] = {
-    "trowexpandadd": rx._row_expand_add, "trowexpandsub": rx._row_expand_sub, "trowexpandmul": rx._row_expand_mul,
-    "trowexpanddiv": rx._row_expand_div, "trowexpandmax": rx._row_expand_max, "trowexpandmin": rx._row_expand_min,
-    "trowexpandexpdif": rx._row_expand_expdif,
-    "tcolexpandadd": rx._col_expand_add, "tcolexpandsub": rx._col_expand_sub, "tcolexpandmul": rx._col_expand_mul,
-    "tcolexpanddiv": rx._col_expand_div, "tcolexpandmax": rx._col_expand_max, "tcolexpandmin": rx._col_expand_min,
-    "tcolexpandexpdif": rx._col_expand_expdif,
+    "trowexpandadd": expand._row_expand_add, "trowexpandsub": expand._row_expand_sub, "trowexpandmul": expand._row_expand_mul,
+    "trowexpanddiv": expand._row_expand_div, "trowexpandmax": expand._row_expand_max, "trowexpandmin": expand._row_expand_min,
+    "trowexpandexpdif": expand._row_expand_expdif,
+    "tcolexpandadd": expand._col_expand_add, "tcolexpandsub": expand._col_expand_sub, "tcolexpandmul": expand._col_expand_mul,
+    "tcolexpanddiv": expand._col_expand_div, "tcolexpandmax": expand._col_expand_max, "tcolexpandmin": expand._col_expand_min,
+    "tcolexpandexpdif": expand._col_expand_expdif,
 }  # fmt: skip
 
 
@@ -261,7 +252,7 @@ def _comparison(lane: Lane, instruction: Instruction) -> None:
     other = lane.get(instruction.ins[1])
     word = str(instruction.attributes.get("cmpMode", "eq"))
     if word not in COMPARISONS:
-        lane.fail(f.NOT_MODELLED, f"comparison `{word}`", instruction)
+        lane.fail(findings.NOT_MODELLED, f"comparison `{word}`", instruction)
     codes = cells.codes
     if isinstance(other, Tile):
         second = lane.read(instruction, other, source.valid_rows, source.valid_cols)
@@ -269,8 +260,8 @@ def _comparison(lane: Lane, instruction: Instruction) -> None:
         b = second.data
     else:
         b = torch.tensor(_narrowed(other, cells.data.dtype), dtype=cells.data.dtype)
-    marks = rc._compared(cells.data, b, COMPARISONS.index(word), cells.data.dtype)
-    packed = rc._pack(marks, (marks.shape[0], marks.shape[1]))[:, : -(-marks.shape[1] // 8)]
+    marks = comparison._compared(cells.data, b, COMPARISONS.index(word), cells.data.dtype)
+    packed = comparison._pack(marks, (marks.shape[0], marks.shape[1]))[:, : -(-marks.shape[1] // 8)]
     _write_mask(lane, instruction, packed, codes)
 
 
@@ -278,7 +269,7 @@ def _write_mask(lane: Lane, instruction: Instruction, packed: torch.Tensor, code
     target = _target(lane, instruction)
     if target.type.itemsize != 1:
         message = f"a mask of {target.type.dtype}; masks are bytes"
-        lane.fail(f.NOT_MODELLED, message, instruction, (target.describe(),))
+        lane.fail(findings.NOT_MODELLED, message, instruction, (target.describe(),))
     data = packed.contiguous().view(target.dtype)
     marked = None
     if codes is not None:
@@ -297,7 +288,7 @@ def _selection(lane: Lane, instruction: Instruction) -> None:
     mask_tile = lane.tile(instruction.ins[0])
     width = -(-cols // 8)
     mask = lane.read(instruction, mask_tile, rows, width)
-    chosen = rc._unpack(mask.data.view(torch.uint8), cols)
+    chosen = comparison._unpack(mask.data.view(torch.uint8), cols)
     a = lane.read(instruction, lane.tile(instruction.ins[1]), rows, cols)
     if instruction.name == "pto.tsels":
         number = _narrowed(lane.get(instruction.ins[3]), a.data.dtype)
@@ -323,7 +314,7 @@ def _product(lane: Lane, instruction: Instruction, left: Tile, right: Tile, rows
     inner = left.valid_cols
     if inner != right.valid_rows:
         lane.report(
-            f.BAD_EXTENT,
+            findings.BAD_EXTENT,
             f"{left.name} has {inner} valid columns, {right.name} {right.valid_rows} valid rows",
             instruction,
             tiles=(left.describe(), right.describe()),
@@ -331,7 +322,7 @@ def _product(lane: Lane, instruction: Instruction, left: Tile, right: Tile, rows
         inner = min(inner, right.valid_rows)
     a = lane.read(instruction, left, height, inner)
     b = lane.read(instruction, right, inner, right.valid_cols)
-    data = rm._accumulated(a.data, b.data)
+    data = matmul._accumulated(a.data, b.data)
     down = None if a.codes is None else a.codes.amax(dim=1, keepdim=True)
     across = None if b.codes is None else b.codes.amax(dim=0, keepdim=True)
     return Cells(data, merged(data.shape, down, across))
@@ -363,7 +354,7 @@ def _check_in_place(lane: Lane, instruction: Instruction, accumulator: Tile) -> 
     target = _target(lane, instruction)
     if (accumulator.low, accumulator.arena) != (target.low, target.arena):
         lane.report(
-            f.BAD_ADDRESS,
+            findings.BAD_ADDRESS,
             f"accumulates {accumulator.name} into {target.name}; the accumulator is updated in place",
             instruction,
             tiles=(accumulator.describe(), target.describe()),
@@ -378,7 +369,7 @@ MASK_PATTERNS = {"P0101": 1, "P1010": 2, "P0001": 3, "P0010": 4, "P0100": 5, "P1
 def _pattern(lane: Lane, instruction: Instruction) -> int:
     word = str(instruction.attributes["maskPattern"])
     if word not in MASK_PATTERNS:
-        lane.fail(f.NOT_MODELLED, f"mask pattern {word}", instruction)
+        lane.fail(findings.NOT_MODELLED, f"mask pattern {word}", instruction)
     return MASK_PATTERNS[word]
 
 
@@ -388,8 +379,8 @@ def _tgather(lane: Lane, instruction: Instruction) -> None:
     if "maskPattern" in instruction.attributes:
         pattern = _pattern(lane, instruction)
         cells = lane.read(instruction, source)
-        data = rg._gather_mask(cells.data, mask_pattern=pattern)
-        codes = None if cells.codes is None else rg._gather_mask(cells.codes, mask_pattern=pattern)
+        data = gather._gather_mask(cells.data, mask_pattern=pattern)
+        codes = None if cells.codes is None else gather._gather_mask(cells.codes, mask_pattern=pattern)
         if data.dtype is not target.dtype and data.element_size() == target.type.itemsize:
             data = data.contiguous().view(target.dtype)
         lane.write(instruction, target, Cells(data, codes))
@@ -414,13 +405,14 @@ def _places(lane: Lane, instruction: Instruction, index: torch.Tensor, tile: Til
     if bool(outside.any()):
         first = int(places[outside][0])
         message = f"index {first} of {tile.name}, which has {count} elements"
-        lane.fail(f.OUT_OF_BOUNDS, message, instruction, (tile.describe(),))
+        lane.fail(findings.OUT_OF_BOUNDS, message, instruction, (tile.describe(),))
     return places
 
 
 def _report_gathered(lane: Lane, instruction: Instruction, source: Tile, codes: Codes) -> None:
     if codes is not None and bool((codes == 1).any()):
-        text = f"{instruction.name} at {instruction.where} gathers elements of {source.describe()} that nothing has written"
+        who = f"{instruction.name} at {instruction.where}"
+        text = f"{who} gathers elements of {source.describe()} that nothing has written"
         codes[codes == 1] = lane.launch.origin(text)
 
 
@@ -428,7 +420,7 @@ def _gather_compare(lane: Lane, instruction: Instruction, source: Tile, target: 
     """Column numbers of the cells that compare true, row by row, and their counts in the second output."""
     cells = lane.read(instruction, source)
     value = lane.get(instruction.ins[1])
-    found, counts = rg._gather_compare(
+    found, counts = gather._gather_compare(
         cells.data,
         value,
         cmp_mode=COMPARISONS.index(str(instruction.attributes["cmpMode"])),
@@ -454,13 +446,13 @@ def _tscatter(lane: Lane, instruction: Instruction) -> None:
     given = torch.zeros(cells.data.shape, dtype=torch.int32) if cells.codes is None else cells.codes
     if "maskPattern" in instruction.attributes:
         pattern = _pattern(lane, instruction)
-        rg._scatter_mask(data, cells.data, mask_pattern=pattern)
-        rg._scatter_mask(codes, given, mask_pattern=pattern)
+        gather._scatter_mask(data, cells.data, mask_pattern=pattern)
+        gather._scatter_mask(codes, given, mask_pattern=pattern)
     else:
         index = lane.read(instruction, lane.tile(instruction.ins[1]), *cells.data.shape)
         places = _places(lane, instruction, index.data, target)
-        rg._put(data.view(-1), places, cells.data)
-        rg._put(codes.view(-1), places, given)
+        gather._put(data.view(-1), places, cells.data)
+        gather._put(codes.view(-1), places, given)
     lane.write(instruction, target, Cells(data, codes if bool(codes.any()) else None))
 
 
@@ -468,7 +460,7 @@ def _tgatherb(lane: Lane, instruction: Instruction) -> None:
     source, target = lane.tile(instruction.ins[0]), _target(lane, instruction)
     box = lane.read_box(instruction, source)
     offsets = lane.read(instruction, lane.tile(instruction.ins[1]))
-    data = rg._gatherb(box.data, offsets.data, output_dtype=target.dtype)
+    data = gather._gatherb(box.data, offsets.data, output_dtype=target.dtype)
     rows, cols = min(data.shape[0], target.valid_rows), min(data.shape[1], target.valid_cols)
     _store(lane, instruction, data[:rows, :cols], anywhere((rows, cols), box.codes, offsets.codes))
 
@@ -476,7 +468,7 @@ def _tgatherb(lane: Lane, instruction: Instruction) -> None:
 def _tsort32(lane: Lane, instruction: Instruction) -> None:
     values = lane.read(instruction, lane.tile(instruction.ins[0]))
     index = lane.read(instruction, lane.tile(instruction.ins[1]), *values.data.shape)
-    data = rs._sort32(values.data, index.data)
+    data = sort._sort32(values.data, index.data)
     _store(lane, instruction, data, anywhere(data.shape, values.codes, index.codes))
 
 
@@ -484,15 +476,20 @@ def _tmrgsort(lane: Lane, instruction: Instruction) -> None:
     second = lane.get(instruction.ins[1])
     if not isinstance(second, Tile):
         cells = lane.read(instruction, lane.tile(instruction.ins[0]))
-        data = rs._mrgsort_format1(cells.data, int(second))
+        data = sort._mrgsort_format1(cells.data, int(second))
         whole = cells.data.shape[1] // (4 * int(second)) * 4 * int(second)
         _store(lane, instruction, data[:, :whole], anywhere((data.shape[0], whole), cells.codes))
         return
     runs = [lane.read(instruction, lane.tile(value)) for value in instruction.ins[:-1]]
     exhausted = bool(instruction.attributes.get("exhausted", False))
-    data = rs._mrgsort_format2(*(run.data for run in runs), exhausted=exhausted)
+    data = sort._mrgsort_format2(*(run.data for run in runs), exhausted=exhausted)
     target = _target(lane, instruction)
-    _store(lane, instruction, data[:, : target.type.cols], anywhere(data[:, : target.type.cols].shape, *(r.codes for r in runs)))
+    _store(
+        lane,
+        instruction,
+        data[:, : target.type.cols],
+        anywhere(data[:, : target.type.cols].shape, *(r.codes for r in runs)),
+    )
 
 
 def _mgather(lane: Lane, instruction: Instruction) -> None:
@@ -506,8 +503,10 @@ def _mgather(lane: Lane, instruction: Instruction) -> None:
     memory = window.cells()
     count = memory.reshape(-1, memory.shape[-1]).shape[0] if coalesce == "row" else memory.numel()
     if oob == "undefined" and bool(((index.data < 0) | (index.data >= count)).any()):
-        lane.fail(f.OUT_OF_BOUNDS, f"an index outside the {count} of {window.name}", instruction, (window.describe(),))
-    data = rg._mgather(memory, index.data, coalesce=coalesce, gather_oob=oob)
+        lane.fail(
+            findings.OUT_OF_BOUNDS, f"an index outside the {count} of {window.name}", instruction, (window.describe(),)
+        )
+    data = gather._mgather(memory, index.data, coalesce=coalesce, gather_oob=oob)
     _store(lane, instruction, data.reshape(target.valid_rows, target.valid_cols), None)
 
 
@@ -521,10 +520,10 @@ def _mscatter(lane: Lane, instruction: Instruction) -> None:
     memory = window.cells()
     if bool(((index.data < 0) | (index.data >= memory.numel())).any()):
         message = f"an index outside the {memory.numel()} elements of {window.name}"
-        lane.fail(f.OUT_OF_BOUNDS, message, instruction, (window.describe(),))
+        lane.fail(findings.OUT_OF_BOUNDS, message, instruction, (window.describe(),))
     report_undefined(lane, instruction, source.describe(), window, cells)
     note_writer(lane, instruction, window, False)
-    rg._put_into(memory, index.data.to(torch.int64), cells.data)
+    gather._put_into(memory, index.data.to(torch.int64), cells.data)
 
 
 def _handlers() -> dict[str, Handler]:
@@ -535,7 +534,12 @@ def _handlers() -> dict[str, Handler]:
         made[f"pto.{name}"] = _reduction(fold, axis)
     for name, combine in EXPANSIONS.items():
         made[f"pto.{name}"] = _expansion(combine, name.startswith("trow"))
-    for name, combine in (("add", re._add), ("mul", re._mul), ("max", re._maximum), ("min", re._minimum)):
+    for name, combine in (
+        ("add", elementwise._add),
+        ("mul", elementwise._mul),
+        ("max", elementwise._maximum),
+        ("min", elementwise._minimum),
+    ):
         made[f"pto.tpart{name}"] = _partial(combine)
     for name, rows in (("tmatmul", None), ("tgemv", 1)):
         for form in ("", "acc", "bias"):

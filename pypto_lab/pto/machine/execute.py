@@ -12,8 +12,8 @@ from pypto_lab.ir.diagnostics import Diagnostic, LabError, Severity
 from pypto_lab.pto.decode import Function, Value, decode
 from pypto_lab.pto.dialect.types import CAPACITY, PointerType
 from pypto_lab.pto.dialect.verify import check
-from pypto_lab.pto.machine import compute, moves, pipes, scalars
-from pypto_lab.pto.machine import findings as f
+from pypto_lab.pto.machine import compute, findings, moves, pipes, scalars
+from pypto_lab.pto.machine.dtypes import SCALAR_BITS
 from pypto_lab.pto.machine.lane import Lane, Launch
 from pypto_lab.pto.machine.memory import Writers, pointer_to
 from pypto_lab.pto.machine.scheduler import Deadlock, Scheduler
@@ -40,8 +40,8 @@ def execute(
     seed: int = 0,
     verify: bool = True,
     vector_lanes: int | None = None,
-) -> f.ExecutionResult:
-    """Runs `function` of a `.pto` file (a path; text with line breaks is taken as the text itself).
+) -> findings.ExecutionResult:
+    """Runs `function` of a `.pto` file: a path, a `Unit` that was read, or (with line breaks in it) the text itself.
 
     `function` names a function, or the group a unit is for, whose cube and vector functions then run side by side.
     `args` are values of the parameters in the text's order, those the launch fills in (block and lane index) left out;
@@ -58,14 +58,14 @@ def execute(
     target = arch or loaded.arch
     if target not in CAPACITY:
         known = ", ".join(CAPACITY)
-        raise LabError([Diagnostic(f.BAD_ARGUMENT, f"no architecture `{target}`", hint=f"one of {known}")])
+        raise LabError([Diagnostic(findings.BAD_ARGUMENT, f"no architecture `{target}`", hint=f"one of {known}")])
     launch = Launch(target, loaded.file, loaded.sources, functions, block_num, handlers=HANDLERS)
     launch.writers = Writers() if block_num > 1 else None
     lanes = _run_blocks(launch, members, args, seed, vector_lanes or _vector_lanes(members))
     _report_dead_stores(launch)
     steps = sum(lane.steps for lane in lanes)
     names = tuple(dict.fromkeys(lane.name for lane in lanes))
-    return f.ExecutionResult(
+    return findings.ExecutionResult(
         loaded.file, function, target, block_num, names, steps, launch.log.all(), tuple(launch.unmodelled),
         sources=loaded.sources,
     )  # fmt: skip
@@ -73,7 +73,7 @@ def execute(
 
 def _loaded(unit: Path | str | Unit) -> Unit:
     if isinstance(unit, Unit):
-        return parse(unit.text, unit.file)
+        return unit
     if isinstance(unit, str) and "\n" in unit:
         return parse(unit)
     return read(unit)
@@ -87,7 +87,11 @@ def _members(unit: Unit, functions: Mapping[str, Function], name: str) -> tuple[
     if not functions or len(kinds) != len(set(kinds)) or not set(kinds) <= {"cube", "vector"}:
         known = ", ".join(functions) or "none"
         raise LabError(
-            [Diagnostic(f.BAD_ARGUMENT, f"{unit.file} has no function `{name}`", hint=f"its functions are {known}")]
+            [
+                Diagnostic(
+                    findings.BAD_ARGUMENT, f"{unit.file} has no function `{name}`", hint=f"its functions are {known}"
+                )
+            ]
         )
     return tuple(functions.values())
 
@@ -164,7 +168,7 @@ def _arguments(function: Function, args: Sequence[object]) -> LabError:
     wanted = [a for a in function.arguments if not a.name.startswith("%__pypto_spmd")]
     listed = ", ".join(f"{a.name}: {a.type}" for a in wanted)
     message = f"@{function.name} takes {len(wanted)} arguments, got {len(args)}"
-    return LabError([Diagnostic(f.BAD_ARGUMENT, message, hint=listed or None)])
+    return LabError([Diagnostic(findings.BAD_ARGUMENT, message, hint=listed or None)])
 
 
 def _bound(function: Function, argument: Value, content: object) -> Any:
@@ -172,15 +176,19 @@ def _bound(function: Function, argument: Value, content: object) -> Any:
     where = f"@{function.name}, argument {argument.name}"
     if isinstance(argument.type, PointerType):
         if not isinstance(content, torch.Tensor):
-            raise LabError([Diagnostic(f.BAD_ARGUMENT, f"{where}: a tensor is needed, got {type(content).__name__}")])
+            raise LabError(
+                [Diagnostic(findings.BAD_ARGUMENT, f"{where}: a tensor is needed, got {type(content).__name__}")]
+            )
         try:
             return pointer_to(content, argument.name, argument.type.dtype)
         except ValueError as error:
-            raise LabError([Diagnostic(f.BAD_ARGUMENT, f"{where}: {error}")]) from error
+            raise LabError([Diagnostic(findings.BAD_ARGUMENT, f"{where}: {error}")]) from error
     value = content.item() if isinstance(content, torch.Tensor) and content.numel() == 1 else content
     if not isinstance(value, (int, float)) or not isinstance(argument.type, str):
-        raise LabError([Diagnostic(f.BAD_ARGUMENT, f"{where}: a number is needed, got {type(content).__name__}")])
-    if argument.type in scalars.SCALAR_BITS:
+        raise LabError(
+            [Diagnostic(findings.BAD_ARGUMENT, f"{where}: a number is needed, got {type(content).__name__}")]
+        )
+    if argument.type in SCALAR_BITS:
         return scalars.signed(int(value), argument.type)
     return scalars.rounded(float(value), argument.type)
 
@@ -194,7 +202,7 @@ def _run_lanes(launch: Launch, lanes: Sequence[Lane], scheduler: Scheduler) -> N
         stuck = next((lane for lane in lanes if lane.current is not None), lanes[0])
         if stuck.current is None:
             raise
-        stuck.fail(f.DEADLOCK, f"every lane waits: {deadlock}", stuck.current)
+        stuck.fail(findings.DEADLOCK, f"every lane waits: {deadlock}", stuck.current)
 
 
 def _body(lane: Lane) -> Callable[[], None]:
@@ -215,7 +223,7 @@ def _finish(lanes: Sequence[Lane]) -> None:
             (i for i in lane.function.body.walk() if i.name.endswith("initialize_pipe")),
             lane.function.body.instructions[0],
         )
-        lane.report(f.PIPE_MISUSE, message, instruction)
+        lane.report(findings.PIPE_MISUSE, message, instruction)
 
 
 def _report_dead_stores(launch: Launch) -> None:
@@ -229,8 +237,8 @@ def _report_dead_stores(launch: Launch) -> None:
         if store.lost is not None:
             message += f"; every iteration reads {store.lost}, which the loop does not write: a carried value is lost"
             tiles.append(store.lost)
-        finding = f.Finding(
-            f.DEAD_STORE, Severity.WARNING, message, instruction.name, tuple(tiles), instruction.span,
+        finding = findings.Finding(
+            findings.DEAD_STORE, Severity.WARNING, message, instruction.name, tuple(tiles), instruction.span,
             instruction.source, lane,
         )  # fmt: skip
-        launch.log.add(finding, (f.DEAD_STORE, instruction))
+        launch.log.add(finding, (findings.DEAD_STORE, instruction))

@@ -27,6 +27,7 @@ RING_OVERLAP = "E632"
 DEAD_STORE = "W620"
 OVERWRITTEN = "W621"
 WIDE_OFFSET = "W622"
+MIXED_LAYOUT = "W623"
 
 
 @dataclass(frozen=True, slots=True)

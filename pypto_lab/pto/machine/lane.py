@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -11,7 +11,7 @@ import torch
 from pypto_lab.ir.diagnostics import Severity
 from pypto_lab.pto.decode import Body, Function, Instruction, Value
 from pypto_lab.pto.dialect.types import ALIGNMENT, CAPACITY, TileType
-from pypto_lab.pto.machine import findings as f
+from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import NEVER_WRITTEN, Allocation, Arena, Cells, Tile, Write
 from pypto_lab.pto.machine.dtypes import TORCH
 from pypto_lab.pto.machine.memory import Window, Writers
@@ -39,9 +39,9 @@ class Launch:
     arch: str
     file: str
     sources: dict[str, str]
-    functions: dict[str, Function]
+    functions: Mapping[str, Function]
     blocks: int
-    log: f.FindingLog = field(default_factory=f.FindingLog)
+    log: findings.FindingLog = field(default_factory=findings.FindingLog)
     origins: list[str] = field(default_factory=lambda: ["", ""])
     """Texts of the shadow codes: who read something undefined first."""
     unmodelled: dict[str, None] = field(default_factory=dict)
@@ -98,10 +98,10 @@ class Lane:
             self.current = instruction
             self.steps += 1
             if self.steps > MAX_STEPS:
-                self.fail(f.ENDLESS, f"{MAX_STEPS} ops executed and no end in sight", instruction)
+                self.fail(findings.ENDLESS, f"{MAX_STEPS} ops executed and no end in sight", instruction)
             handler = handlers.get(name)
             if handler is None:
-                self.fail(f.NOT_MODELLED, "this machine cannot execute the op", instruction)
+                self.fail(findings.NOT_MODELLED, "this machine cannot execute the op", instruction)
             handler(self, instruction)
         return ()
 
@@ -124,10 +124,18 @@ class Lane:
         *,
         tiles: tuple[str, ...] = (),
         severity: Severity = Severity.ERROR,
-    ) -> f.Finding:
+    ) -> findings.Finding:
         """Logs a finding about an op, once an op and message."""
-        finding = f.Finding(
-            code, severity, message, instruction.name, tiles, instruction.span, instruction.source, self.name, self.block
+        finding = findings.Finding(
+            code,
+            severity,
+            message,
+            instruction.name,
+            tiles,
+            instruction.span,
+            instruction.source,
+            self.name,
+            self.block,
         )
         self.launch.log.add(finding, (code, instruction, message if len(message) < 400 else code))
         return finding
@@ -135,7 +143,7 @@ class Lane:
     def fail(self, code: str, message: str, instruction: Instruction, tiles: tuple[str, ...] = ()) -> NoReturn:
         """Logs a finding and stops the run."""
         fatal = self.report(code, message, instruction, tiles=tiles)
-        raise f.ExecutionError((*(x for x in self.launch.log.all() if x != fatal), fatal), self.launch.sources)
+        raise findings.ExecutionError((*(x for x in self.launch.log.all() if x != fatal), fatal), self.launch.sources)
 
     # --- tiles --------------------------------------------------------------------------------------------------------
 
@@ -146,36 +154,32 @@ class Lane:
             found = self.arenas[space] = Arena(space, capacity)
         return found
 
-    def place(
-        self, instruction: Instruction, name: str, type_: TileType, address: int, valid: tuple[int, int]
-    ) -> Tile:
+    def place(self, instruction: Instruction, name: str, type_: TileType, address: int, valid: tuple[int, int]) -> Tile:
         """A new tile at an address. Stops the run when it cannot lie there; extents are cut to the box."""
         if type_.dtype not in TORCH:
-            self.fail(f.NOT_MODELLED, f"{name}: elements of {type_.dtype} cannot be executed", instruction)
+            self.fail(findings.NOT_MODELLED, f"{name}: elements of {type_.dtype} cannot be executed", instruction)
         arena = self.arena(type_.space)
         end = address + type_.size
         shown = f"{name} ({type_.brief()} at {type_.space} {address}..{end})"
         if address < 0 or end > arena.size:
             message = f"{name} does not fit: bytes {address}..{end} of {arena.size} in {type_.space}"
-            self.fail(f.BAD_ADDRESS, message, instruction, (shown,))
+            self.fail(findings.BAD_ADDRESS, message, instruction, (shown,))
         if address % ALIGNMENT:
             message = f"{name}: address {address} is not a multiple of {ALIGNMENT} bytes"
-            self.report(f.BAD_ADDRESS, message, instruction, tiles=(shown,))
+            self.report(findings.BAD_ADDRESS, message, instruction, tiles=(shown,))
             if address % type_.itemsize:
-                self.fail(f.BAD_ADDRESS, message, instruction, (shown,))
+                self.fail(findings.BAD_ADDRESS, message, instruction, (shown,))
         allocation = Allocation(name, address, end)
         rows, cols = self.extents(instruction, name, type_, valid)
         return Tile(name, type_, arena, address, rows, cols, allocation, type_)
 
-    def extents(
-        self, instruction: Instruction, name: str, type_: TileType, valid: tuple[int, int]
-    ) -> tuple[int, int]:
+    def extents(self, instruction: Instruction, name: str, type_: TileType, valid: tuple[int, int]) -> tuple[int, int]:
         """Valid extents, cut to the box where they leave it (a finding)."""
         rows, cols = valid
         if 0 <= rows <= type_.rows and 0 <= cols <= type_.cols:
             return rows, cols
         message = f"{name}: valid {rows} x {cols} of a box of {type_.rows} x {type_.cols}"
-        self.report(f.BAD_EXTENT, message, instruction)
+        self.report(findings.BAD_EXTENT, message, instruction)
         return min(max(rows, 0), type_.rows), min(max(cols, 0), type_.cols)
 
     def tile(self, value: Value) -> Tile:
@@ -201,7 +205,7 @@ class Lane:
 
     def _beyond_valid(self, instruction: Instruction, tile: Tile, rows: int, cols: int) -> None:
         self.report(
-            f.BAD_EXTENT,
+            findings.BAD_EXTENT,
             f"reads {rows} x {cols} elements of {tile.name}, of which {tile.valid_rows} x {tile.valid_cols} are valid",
             instruction,
             tiles=(tile.describe(),),
@@ -221,24 +225,36 @@ class Lane:
             "nothing has written"
         )
         message = f"reads {count} elements of {tile.name} that nothing has written, the first at [{row}, {column}]"
-        self.report(
-            f.UNDEFINED_READ, message, instruction, tiles=(tile.describe(),), severity=Severity.WARNING
-        )
+        self.report(findings.UNDEFINED_READ, message, instruction, tiles=(tile.describe(),), severity=Severity.WARNING)
         return torch.where(fresh, torch.full_like(codes, self.launch.origin(text)), codes)
 
     def _note_read(self, instruction: Instruction, tile: Tile) -> None:
-        own = tile.allocation
+        """Marks what the read sees, with findings where other tiles have been written over the same bytes."""
         for write in tile.arena.note_read(tile.low, tile.high):
-            clobbers = own.written_at >= 0 and write.step > own.written_at and write.owner is not own
-            if clobbers and (write.low, write.high) != (own.low, own.high):
-                self.report(
-                    f.OVERWRITTEN,
-                    f"reads {tile.name}, which {write.instruction.name} at {write.instruction.where} has partly "
-                    f"overwritten with {write.name} ({tile.arena.space} {write.low}..{write.high})",
-                    instruction,
-                    tiles=(tile.describe(),),
-                    severity=Severity.WARNING,
+            if self._clobbers(write, tile):
+                self._report_write(
+                    findings.OVERWRITTEN, f"has partly overwritten with {write.name}", write, instruction, tile
                 )
+            elif write.type.boxed != tile.box.boxed and write.type.dtype == tile.box.dtype:
+                how = f"has written as {write.name} in {write.type.layout_name}; it is read in {tile.box.layout_name}"
+                self._report_write(findings.MIXED_LAYOUT, how, write, instruction, tile)
+
+    def _clobbers(self, write: Write, tile: Tile) -> bool:
+        """Whether a write destroyed a part of what was in a tile: later, by another variable, not the same bytes."""
+        own = tile.allocation
+        later = own.written_at >= 0 and write.step > own.written_at and write.owner is not own
+        return later and (write.low, write.high) != (own.low, own.high)
+
+    def _report_write(self, code: str, how: str, write: Write, instruction: Instruction, tile: Tile) -> None:
+        before = f"{write.instruction.name} at {write.instruction.where} {how}"
+        written = f"{write.name} ({write.type.brief()} at {tile.arena.space} {write.low}..{write.high})"
+        self.report(
+            code,
+            f"reads {tile.name}, which {before}",
+            instruction,
+            tiles=(tile.describe(), written),
+            severity=Severity.WARNING,
+        )
 
     def write(self, instruction: Instruction, tile: Tile, cells: Cells, row: int = 0, column: int = 0) -> None:
         """Writes elements from (row, column) on. Stops the run where they leave the box."""
@@ -248,7 +264,7 @@ class Lane:
                 f"writes {rows} x {cols} elements at [{row}, {column}] of {tile.name}, a box of {tile.type.rows} x "
                 f"{tile.type.cols}"
             )
-            self.fail(f.BAD_EXTENT, message, instruction, (tile.describe(),))
+            self.fail(findings.BAD_EXTENT, message, instruction, (tile.describe(),))
         if rows == 0 or cols == 0:
             return
         data = cells.data if cells.data.dtype is tile.dtype else cells.data.to(tile.dtype)
@@ -256,7 +272,7 @@ class Lane:
         target.store(data)
         target.mark(rows, cols, cells.codes)
         covers = not tile.is_window and (rows, cols) == (tile.type.rows, tile.type.cols)
-        note = Write(tile.low, tile.high, instruction, tile.name, tile.allocation, self.steps)
+        note = Write(tile.low, tile.high, instruction, tile.name, tile.allocation, tile.box, self.steps)
         self._note_lost_carry(instruction)
         tile.arena.note_write(note, covers)
         tile.allocation.written_at = self.steps
@@ -293,7 +309,7 @@ class Lane:
         outside = window.outside()
         if outside:
             self.report(
-                f.OUT_OF_BOUNDS,
+                findings.OUT_OF_BOUNDS,
                 f"{window.name} leaves {window.view.pointer.name}: {'; '.join(outside)}",
                 instruction,
                 tiles=(window.describe(),),
@@ -306,7 +322,7 @@ class Lane:
                 f"{window.name} touches elements {window.view.pointer.offset + window.start}.."
                 f"{window.view.pointer.offset + window.last} of {window.view.pointer.name}, which has {extent}"
             )
-            self.fail(f.OUT_OF_BOUNDS, message, instruction, (window.describe(),))
+            self.fail(findings.OUT_OF_BOUNDS, message, instruction, (window.describe(),))
         return True
 
 

@@ -110,7 +110,7 @@ class Writers:
         """Records a block's write; the number of another block that has written one of the elements, if any."""
         pointer = window.view.pointer
         base = pointer.tensor
-        key = (base.untyped_storage().data_ptr(), base.storage_offset())
+        key = (base.untyped_storage().data_ptr(), int(base.storage_offset()))
         owner = self.maps.get(key)
         if owner is None:
             owner = self.maps[key] = torch.zeros(pointer.extent, dtype=torch.int32)

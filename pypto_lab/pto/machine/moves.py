@@ -9,7 +9,7 @@ import torch
 from pypto_lab.ir.diagnostics import Severity
 from pypto_lab.pto.decode import Instruction, Value
 from pypto_lab.pto.dialect.types import ALIGNMENT, MultiTileType, TileType
-from pypto_lab.pto.machine import findings as f
+from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import Cells, Tile
 from pypto_lab.pto.machine.dtypes import TORCH
 from pypto_lab.pto.machine.lane import Handler, Lane
@@ -72,7 +72,7 @@ def _check_rings(lane: Lane, instruction: Instruction, tile: Tile) -> None:
     for name, space, low, high in lane.rings:
         if space == tile.arena.space and low < tile.high and tile.low < high:
             message = f"{tile.name} lies in the slots of `{name}` ({space} {low}..{high})"
-            lane.report(f.RING_OVERLAP, message, instruction, tiles=(tile.describe(),))
+            lane.report(findings.RING_OVERLAP, message, instruction, tiles=(tile.describe(),))
 
 
 def _alloc_multi(lane: Lane, instruction: Instruction) -> None:
@@ -80,7 +80,9 @@ def _alloc_multi(lane: Lane, instruction: Instruction) -> None:
     multi = result.type
     assert isinstance(multi, MultiTileType)
     given = _given(lane, instruction)
-    start = given["addr"] if "addr" in given else _address(lane, result, multi.tile.space, multi.tile.size * multi.count)
+    start = (
+        given["addr"] if "addr" in given else _address(lane, result, multi.tile.space, multi.tile.size * multi.count)
+    )
     valid = _valid(multi.tile, given)
     names = [f"{result.name}[{slot}]" for slot in range(multi.count)]
     tiles = [
@@ -93,7 +95,7 @@ def _alloc_multi(lane: Lane, instruction: Instruction) -> None:
 def _multi_get(lane: Lane, instruction: Instruction) -> None:
     tiles, index = lane.all_of(instruction.operands)
     if not 0 <= int(index) < len(tiles):
-        lane.fail(f.OUT_OF_BOUNDS, f"slot {index} of {len(tiles)}", instruction)
+        lane.fail(findings.OUT_OF_BOUNDS, f"slot {index} of {len(tiles)}", instruction)
     lane.set(instruction.results[0], tiles[int(index)])
 
 
@@ -108,8 +110,10 @@ def _subview(lane: Lane, instruction: Instruction) -> None:
             f"{result.name}: rows {row}..{row + type_.rows}, columns {column}..{column + type_.cols} leave "
             f"{source.name}, which has {source.type.rows} x {source.type.cols}"
         )
-        lane.fail(f.OUT_OF_BOUNDS, message, instruction, (source.describe(),))
-    rows, cols = valid if valid else (min(type_.rows, source.valid_rows - row), min(type_.cols, source.valid_cols - column))
+        lane.fail(findings.OUT_OF_BOUNDS, message, instruction, (source.describe(),))
+    rows, cols = (
+        valid if valid else (min(type_.rows, source.valid_rows - row), min(type_.cols, source.valid_cols - column))
+    )
     if type_.valid_rows is not None and not valid:
         rows = type_.valid_rows
     if type_.valid_cols is not None and not valid:
@@ -129,7 +133,7 @@ def _treshape(lane: Lane, instruction: Instruction) -> None:
     assert isinstance(type_, TileType)
     if type_.size > source.high - source.address and not source.is_window:
         message = f"{result.name} takes {type_.size} bytes, {source.name} has {source.high - source.low}"
-        lane.fail(f.BAD_EXTENT, message, instruction, (source.describe(),))
+        lane.fail(findings.BAD_EXTENT, message, instruction, (source.describe(),))
     rows = source.valid_rows if type_.valid_rows is None else type_.valid_rows
     cols = source.valid_cols if type_.valid_cols is None else type_.valid_cols
     rows, cols = lane.extents(instruction, result.name, type_, (rows, cols))
@@ -149,7 +153,7 @@ def _tassign(lane: Lane, instruction: Instruction) -> None:
 def _set_validshape(lane: Lane, instruction: Instruction) -> None:
     tile = lane.tile(instruction.operands[0])
     if tile.is_window:
-        lane.report(f.BAD_EXTENT, f"{tile.name} is a window, whose extents are fixed", instruction)
+        lane.report(findings.BAD_EXTENT, f"{tile.name} is a window, whose extents are fixed", instruction)
     rows, cols = (int(x) for x in lane.all_of(instruction.operands[1:]))
     tile.valid_rows, tile.valid_cols = lane.extents(instruction, tile.name, tile.type, (rows, cols))
 
@@ -165,7 +169,7 @@ def _make_view(lane: Lane, instruction: Instruction) -> None:
     strides = tuple(int(n) for n in numbers[rank:])
     result = instruction.results[0]
     if any(n < 0 for n in shape):
-        lane.fail(f.BAD_EXTENT, f"{result.name} has shape {list(shape)}", instruction)
+        lane.fail(findings.BAD_EXTENT, f"{result.name} has shape {list(shape)}", instruction)
     lane.set(result, View(pointer, shape, strides, str(instruction.attributes.get("layout", "nd"))))
 
 
@@ -180,18 +184,18 @@ def _partition(lane: Lane, instruction: Instruction) -> None:
         before = lane.clamped.get(operand.slot)
         if before is not None:
             lane.report(
-                f.CLAMPED_OFFSET,
-                f"{result.name}: the offset on axis {axis} of {view.pointer.name} was {before} before it was raised to 0",
+                findings.CLAMPED_OFFSET,
+                f"{result.name}: the offset on axis {axis} of {view.pointer.name} was {before}, and was raised to 0",
                 instruction,
             )
     if any(size < 0 for size in sizes):
-        lane.fail(f.BAD_EXTENT, f"{result.name} has sizes {list(sizes)}", instruction)
+        lane.fail(findings.BAD_EXTENT, f"{result.name} has sizes {list(sizes)}", instruction)
     if rank != len(view.shape):
-        lane.fail(f.BAD_EXTENT, f"{result.name}: {rank} offsets into {len(view.shape)} axes", instruction)
+        lane.fail(findings.BAD_EXTENT, f"{result.name}: {rank} offsets into {len(view.shape)} axes", instruction)
     window = Window(result.name, view, offsets, sizes)
     if window.last >= 2**31:
         lane.report(
-            f.WIDE_OFFSET,
+            findings.WIDE_OFFSET,
             f"{result.name} reaches element {window.last}; an assembler computes offsets in 32 bits",
             instruction,
             severity=Severity.WARNING,
@@ -208,7 +212,7 @@ def _agree(lane: Lane, instruction: Instruction, window: Window, tile: Tile) -> 
     if len(window.sizes) == 1 and cols == valid[0] * valid[1]:
         return valid
     message = f"{window.name} is {rows} x {cols}, but {tile.name} has {valid[0]} x {valid[1]} valid elements"
-    lane.report(f.BAD_EXTENT, message, instruction, tiles=(tile.describe(), window.describe()))
+    lane.report(findings.BAD_EXTENT, message, instruction, tiles=(tile.describe(), window.describe()))
     return min(rows, valid[0]), min(cols, valid[1])
 
 
@@ -227,7 +231,7 @@ def _tload(lane: Lane, instruction: Instruction) -> None:
         return
     if TORCH[window.view.pointer.dtype] is not tile.dtype:
         message = f"loads {window.view.pointer.dtype} into a tile of {tile.type.dtype}"
-        lane.report(f.BAD_ARGUMENT, message, instruction, tiles=(tile.describe(), window.describe()))
+        lane.report(findings.BAD_ARGUMENT, message, instruction, tiles=(tile.describe(), window.describe()))
     lane.write(instruction, tile, converted(Cells(_as_matrix(window.cells(), rows, cols)), tile.dtype))
 
 
@@ -271,11 +275,11 @@ def report_undefined(lane: Lane, instruction: Instruction, shown: str, window: W
     """An error when an undefined element reaches global memory, with where it came from."""
     if cells.codes is None:
         return
-    origins = sorted({int(c) for c in cells.codes.unique() if int(c)})
+    origins = sorted({int(c) for c in cells.codes.reshape(-1).tolist()} - {0})
     texts = [lane.launch.origins[c] if c > 1 else "nothing has written it" for c in origins]
     count = int((cells.codes != 0).sum())
     lane.report(
-        f.UNDEFINED_OUTPUT,
+        findings.UNDEFINED_OUTPUT,
         f"{count} undefined elements reach {window.view.pointer.name}: {'; '.join(texts)}",
         instruction,
         tiles=(shown, window.describe()),
@@ -289,7 +293,7 @@ def note_writer(lane: Lane, instruction: Instruction, window: Window, atomic: bo
     other = writers.note(window, lane.block)
     if other is not None:
         lane.report(
-            f.RACE,
+            findings.RACE,
             f"blocks {other} and {lane.block} both write elements of {window.view.pointer.name}; which one stays is "
             "not defined",
             instruction,
@@ -304,7 +308,7 @@ def _spot(lane: Lane, instruction: Instruction, tile: Tile, offset: int) -> tupl
     """Row and column of a flat row-major offset into a tile's box."""
     if not 0 <= offset < tile.type.rows * tile.type.cols:
         message = f"element {offset} of {tile.name}, which has {tile.type.rows * tile.type.cols}"
-        lane.fail(f.OUT_OF_BOUNDS, message, instruction, (tile.describe(),))
+        lane.fail(findings.OUT_OF_BOUNDS, message, instruction, (tile.describe(),))
     return divmod(offset, tile.type.cols)
 
 
@@ -313,14 +317,16 @@ def _tgetval(lane: Lane, instruction: Instruction) -> None:
     if isinstance(content, Window):
         flat = content.cells().reshape(-1)
         if not lane.reach(instruction, content) or not 0 <= int(offset) < flat.numel():
-            lane.fail(f.OUT_OF_BOUNDS, f"element {offset} of {content.name}", instruction, (content.describe(),))
+            lane.fail(findings.OUT_OF_BOUNDS, f"element {offset} of {content.name}", instruction, (content.describe(),))
         lane.set(instruction.results[0], flat[int(offset)].item())
         return
     row, column = _spot(lane, instruction, content, int(offset))
     cells = lane.read_box(instruction, content)
     if cells.codes is not None and int(cells.codes[row, column]):
         message = f"reads element [{row}, {column}] of {content.name}, which is undefined"
-        lane.report(f.UNDEFINED_READ, message, instruction, tiles=(content.describe(),), severity=Severity.WARNING)
+        lane.report(
+            findings.UNDEFINED_READ, message, instruction, tiles=(content.describe(),), severity=Severity.WARNING
+        )
     lane.set(instruction.results[0], cells.data[row, column].item())
 
 
@@ -339,7 +345,7 @@ def _tmov(lane: Lane, instruction: Instruction) -> None:
     rows, cols = min(source.valid_rows, target.type.rows), min(source.valid_cols, target.type.cols)
     if (rows, cols) != (source.valid_rows, source.valid_cols):
         lane.report(
-            f.BAD_EXTENT,
+            findings.BAD_EXTENT,
             f"{source.valid_rows} x {source.valid_cols} valid elements of {source.name} go to {target.name}, a box of "
             f"{target.type.rows} x {target.type.cols}",
             instruction,
@@ -354,7 +360,7 @@ def _textract(lane: Lane, instruction: Instruction) -> None:
     rows, cols = target.valid_rows, target.valid_cols
     if row < 0 or column < 0 or row + rows > source.valid_rows or column + cols > source.valid_cols:
         lane.fail(
-            f.OUT_OF_BOUNDS,
+            findings.OUT_OF_BOUNDS,
             f"takes rows {row}..{row + rows}, columns {column}..{column + cols} of {source.name}, of which "
             f"{source.valid_rows} x {source.valid_cols} are valid",
             instruction,
@@ -383,7 +389,7 @@ def _tconcat(lane: Lane, instruction: Instruction) -> None:
     parts = [lane.read(instruction, lane.tile(value)) for value in instruction.ins]
     if len({p.data.shape[0] for p in parts}) > 1:
         rows = [p.data.shape[0] for p in parts]
-        lane.fail(f.BAD_EXTENT, f"joins tiles of {rows[0]} and {rows[1]} rows", instruction)
+        lane.fail(findings.BAD_EXTENT, f"joins tiles of {rows[0]} and {rows[1]} rows", instruction)
     data = torch.cat([p.data for p in parts], dim=1)
     lane.write(instruction, lane.tile(instruction.out[0]), Cells(data, _side_by_side(parts)))
 
@@ -391,7 +397,9 @@ def _tconcat(lane: Lane, instruction: Instruction) -> None:
 def _side_by_side(parts: Sequence[Cells]) -> torch.Tensor | None:
     if all(p.codes is None for p in parts):
         return None
-    return torch.cat([torch.zeros(p.data.shape, dtype=torch.int32) if p.codes is None else p.codes for p in parts], dim=1)
+    return torch.cat(
+        [torch.zeros(p.data.shape, dtype=torch.int32) if p.codes is None else p.codes for p in parts], dim=1
+    )
 
 
 def _tfillpad(lane: Lane, instruction: Instruction) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from pypto_lab.pto.decode import Instruction
 from pypto_lab.pto.dialect.types import TileType
-from pypto_lab.pto.machine import findings as f
+from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import Cells
 from pypto_lab.pto.machine.lane import Handler, Lane
 from pypto_lab.pto.machine.moves import converted
@@ -75,7 +75,7 @@ def _reserve(lane: Lane, instruction: Instruction) -> None:
     space, base = str(given.get("location", "vec")), int(given.get("base", 0))
     if base < 0 or base + size > lane.arena(space).size:
         message = f"`{name}`: bytes {base}..{base + size} of {lane.arena(space).size} in {space}"
-        lane.fail(f.BAD_ADDRESS, message, instruction)
+        lane.fail(findings.BAD_ADDRESS, message, instruction)
     lane.rings.append((name, space, base, base + size))
     lane.set(instruction.results[0], base)
 
@@ -85,12 +85,12 @@ def _import(lane: Lane, instruction: Instruction) -> None:
     name, peer = str(instruction.attributes.get("name")), str(instruction.attributes.get("peer_func"))
     function = lane.launch.functions.get(peer)
     if function is None:
-        lane.fail(f.PIPE_MISUSE, f"there is no function @{peer} to import `{name}` from", instruction)
+        lane.fail(findings.PIPE_MISUSE, f"there is no function @{peer} to import `{name}` from", instruction)
     for other in function.body.walk():
         if other.name == "pto.reserve_buffer" and other.attributes.get("name") == name:
             lane.set(instruction.results[0], int(other.attributes.get("base", 0)))
             return
-    lane.fail(f.PIPE_MISUSE, f"@{peer} reserves no buffer `{name}`", instruction)
+    lane.fail(findings.PIPE_MISUSE, f"@{peer} reserves no buffer `{name}`", instruction)
 
 
 def _initialize(lane: Lane, instruction: Instruction) -> None:
@@ -109,7 +109,7 @@ def _initialize(lane: Lane, instruction: Instruction) -> None:
                 f"{pipe.name}: one side sets up {pipe.depth} slots of {pipe.slot_size} bytes at {pipe.base}, the other "
                 f"{depth} of {slot_size} at {base}"
             )
-            lane.fail(f.PIPE_MISUSE, message, instruction)
+            lane.fail(findings.PIPE_MISUSE, message, instruction)
         pipe.depth, pipe.slot_size, pipe.base = setting
         _check_ring(lane, instruction, pipe)
 
@@ -119,8 +119,10 @@ def _check_ring(lane: Lane, instruction: Instruction, pipe: Pipe) -> None:
     end = pipe.base + (pipe.depth or 0) * (pipe.slot_size or 0)
     for name, space, low, high in lane.rings:
         if space == SPACES[pipe.direction] and low == pipe.base and end > high:
-            message = f"{pipe.name}: {pipe.depth} slots of {pipe.slot_size} bytes do not fit `{name}` ({high - low} bytes)"
-            lane.report(f.PIPE_MISUSE, message, instruction)
+            message = (
+                f"{pipe.name}: {pipe.depth} slots of {pipe.slot_size} bytes do not fit `{name}` ({high - low} bytes)"
+            )
+            lane.report(findings.PIPE_MISUSE, message, instruction)
 
 
 # --- push, pop, free --------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def _split(instruction: Instruction) -> int:
 def _pipe_of(lane: Lane, instruction: Instruction, direction: int) -> Pipe:
     pipe: Pipe = lane.pipes.pipe(direction, int(instruction.attributes.get("id", 0)))
     if pipe.depth is None:
-        lane.fail(f.PIPE_MISUSE, f"{pipe.name} was never set up", instruction)
+        lane.fail(findings.PIPE_MISUSE, f"{pipe.name} was never set up", instruction)
     return pipe
 
 
@@ -161,10 +163,14 @@ def _push_to_vector(lane: Lane, instruction: Instruction) -> None:
     pipe = _pipe_of(lane, instruction, C2V)
     split = _split(instruction)
     if split and lane.pipes.lanes < 2:
-        lane.fail(f.PIPE_MISUSE, f"splits a tile over two lanes, but the block has {lane.pipes.lanes}", instruction)
+        lane.fail(
+            findings.PIPE_MISUSE, f"splits a tile over two lanes, but the block has {lane.pipes.lanes}", instruction
+        )
     lane.read(instruction, tile)
     depth = pipe.depth or 0
-    for index, (cells, valid) in enumerate(parts_of(lane.read_box(instruction, tile), (tile.valid_rows, tile.valid_cols), split)):
+    for index, (cells, valid) in enumerate(
+        parts_of(lane.read_box(instruction, tile), (tile.valid_rows, tile.valid_cols), split)
+    ):
         if index >= lane.pipes.lanes:
             break
         lane.wait(
@@ -185,9 +191,7 @@ def _push_to_cube(lane: Lane, instruction: Instruction) -> None:
         f"{instruction.name} ({instruction.where}): all {depth} slots of {pipe.name} are taken",
         lambda: pipe.pushed[lane.index] - pipe.freed[0] < depth,
     )
-    pipe.queue(lane.index).append(
-        Parcel(cells, (tile.valid_rows, tile.valid_cols), _split(instruction), instruction)
-    )
+    pipe.queue(lane.index).append(Parcel(cells, (tile.valid_rows, tile.valid_cols), _split(instruction), instruction))
     pipe.pushed[lane.index] += 1
     lane.pause()
 
@@ -201,13 +205,13 @@ def _pop(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Pa
         message = (
             f"pops with split {_split(instruction)} what {parcel.instruction.where} pushed with split {parcel.split}"
         )
-        lane.fail(f.PIPE_MISUSE, message, instruction)
+        lane.fail(findings.PIPE_MISUSE, message, instruction)
     slot = pipe.popped[ring] % max(pipe.depth or 1, 1)
     pipe.popped[ring] += 1
     address = pipe.base + slot * (pipe.slot_size or 0)
     if type_.size > (pipe.slot_size or 0):
         message = f"{result.name} takes {type_.size} bytes, a slot of {pipe.name} has {pipe.slot_size}"
-        lane.report(f.PIPE_MISUSE, message, instruction)
+        lane.report(findings.PIPE_MISUSE, message, instruction)
     extents = tuple(int(x) for x in lane.all_of(instruction.operands))
     rows = type_.rows if type_.valid_rows is None else type_.valid_rows
     cols = type_.cols if type_.valid_cols is None else type_.valid_cols
@@ -222,7 +226,7 @@ def _pop(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Pa
             f"{result.name} is {type_.rows} x {type_.cols}, but {parcel.valid[0]} x {parcel.valid[1]} valid elements "
             f"were pushed at {parcel.instruction.where}"
         )
-        lane.report(f.BAD_EXTENT, message, instruction, tiles=(tile.describe(),))
+        lane.report(findings.BAD_EXTENT, message, instruction, tiles=(tile.describe(),))
     cells = converted(Cells(parcel.cells.data[:height, :width], parcel.cells.codes), tile.dtype)
     tile.store(cells.data)
     tile.mark(height, width, None if cells.codes is None else cells.codes[:height, :width])
@@ -270,7 +274,7 @@ def _free(lane: Lane, instruction: Instruction, direction: int) -> None:
     pipe = _pipe_of(lane, instruction, direction)
     ring = lane.index if direction == C2V else 0
     if pipe.freed[ring] >= pipe.popped[ring]:
-        lane.fail(f.PIPE_MISUSE, f"{pipe.name}: no popped tile is left to free", instruction)
+        lane.fail(findings.PIPE_MISUSE, f"{pipe.name}: no popped tile is left to free", instruction)
     slot = pipe.freed[ring] % max(pipe.depth or 1, 1)
     pipe.freed[ring] += 1
     low = pipe.base + slot * (pipe.slot_size or 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pypto_lab.pto.decode import Instruction, Value
-from pypto_lab.pto.machine import findings as f
+from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.dtypes import SCALAR_BITS, TORCH
 from pypto_lab.pto.machine.lane import Handler, Lane
 from pypto_lab.pto.machine.memory import Pointer
@@ -79,7 +79,7 @@ def _divided(lane: Lane, instruction: Instruction) -> tuple[int, int]:
     """Quotient towards zero and the rest with the dividend's sign. Stops the run for a division by zero."""
     a, b = (int(x) for x in lane.all_of(instruction.operands))
     if b == 0:
-        lane.fail(f.BAD_ARGUMENT, f"{a} divided by zero", instruction)
+        lane.fail(findings.BAD_ARGUMENT, f"{a} divided by zero", instruction)
     quotient = abs(a) // abs(b)
     quotient = quotient if (a < 0) == (b < 0) else -quotient
     return quotient, a - quotient * b
@@ -100,7 +100,7 @@ def _unsigned_division(rest: bool) -> Handler:
         result = instruction.results[0]
         a, b = (unsigned(int(x), _type(result)) for x in lane.all_of(instruction.operands))
         if b == 0:
-            lane.fail(f.BAD_ARGUMENT, f"{a} divided by zero", instruction)
+            lane.fail(findings.BAD_ARGUMENT, f"{a} divided by zero", instruction)
         lane.set(result, signed(a % b if rest else a // b, _type(result)))
 
     return run
@@ -197,7 +197,9 @@ def _to_integer(lane: Lane, instruction: Instruction) -> None:
     result = instruction.results[0]
     value = float(lane.get(instruction.operands[0]))
     width = SCALAR_BITS[_type(result)]
-    low, high = (0, (1 << width) - 1) if instruction.name.endswith("ui") else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+    low, high = (
+        (0, (1 << width) - 1) if instruction.name.endswith("ui") else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+    )
     whole = 0 if math.isnan(value) else high if value >= high else low if value <= low else int(value)
     lane.set(result, signed(whole, _type(result)))
 
@@ -223,7 +225,11 @@ def _bitcast(lane: Lane, instruction: Instruction) -> None:
 def _for(lane: Lane, instruction: Instruction) -> None:
     low, high, step = (int(x) for x in lane.all_of(instruction.operands[:3]))
     if step <= 0:
-        lane.fail(f.BAD_ARGUMENT, f"step {step} is not positive: an assembler drops the body or never ends", instruction)
+        lane.fail(
+            findings.BAD_ARGUMENT,
+            f"step {step} is not positive: an assembler drops the body or never ends",
+            instruction,
+        )
     body = instruction.blocks[0]
     carried = lane.all_of(instruction.operands[3:])
     lane.loops.append(lane.steps + 1)
@@ -275,7 +281,7 @@ def _element(lane: Lane, instruction: Instruction, pointer: Pointer, offset: int
     """One element of an argument as a 0-d view. Stops the run outside the argument."""
     if not pointer.inside(offset, offset):
         lane.fail(
-            f.OUT_OF_BOUNDS,
+            findings.OUT_OF_BOUNDS,
             f"element {pointer.offset + offset} of {pointer.name}, which has {pointer.extent}",
             instruction,
         )
@@ -304,7 +310,7 @@ def _declare_array(lane: Lane, instruction: Instruction) -> None:
 
 def _array_place(lane: Lane, instruction: Instruction, array: list[Any], index: int) -> int:
     if not 0 <= index < len(array):
-        lane.fail(f.OUT_OF_BOUNDS, f"element {index} of an array of {len(array)}", instruction)
+        lane.fail(findings.OUT_OF_BOUNDS, f"element {index} of an array of {len(array)}", instruction)
     return index
 
 
@@ -312,7 +318,9 @@ def _array_get(lane: Lane, instruction: Instruction) -> None:
     array, index = lane.all_of(instruction.operands)
     value = array[_array_place(lane, instruction, array, int(index))]
     if value is None:
-        lane.fail(f.UNDEFINED_READ, f"element {index} of {instruction.operands[0].name} was never set", instruction)
+        lane.fail(
+            findings.UNDEFINED_READ, f"element {index} of {instruction.operands[0].name} was never set", instruction
+        )
     lane.set(instruction.results[0], value)
 
 
@@ -350,7 +358,9 @@ HANDLERS: dict[str, Handler] = {
     "arith.addf": _float(lambda a, b: a + b),
     "arith.subf": _float(lambda a, b: a - b),
     "arith.mulf": _float(lambda a, b: a * b),
-    "arith.divf": _float(lambda a, b: a / b if b else math.copysign(math.inf, a) * math.copysign(1, b) if a else math.nan),
+    "arith.divf": _float(
+        lambda a, b: a / b if b else math.copysign(math.inf, a) * math.copysign(1, b) if a else math.nan
+    ),
     "arith.remf": _float(math.fmod),
     "arith.negf": _float(lambda a: -a),
     "arith.minimumf": _float(lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b)),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from greenlet import GreenletExit, getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped, unused-ignore]
 
 
 @dataclass(slots=True, eq=False)
