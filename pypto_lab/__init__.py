@@ -7,6 +7,8 @@
     result = lab.run(program, values)            # result.outputs by name, result.returned
     report = lab.diff(case, poison=True)         # report.ok, report.max_abs, report.to_json()
     sweep = lab.validate("passes_dump", case)    # every dump against the golden
+    recording = lab.record(program, values)      # every statement; .outputs, .digest(), .save("run.ptolab")
+    session = lab.Session(lab.open("run.ptolab"))    # step, back, goto(k), lanes, queues, who_wrote
 
 Nothing heavy is imported before the first use.
 """
@@ -26,17 +28,25 @@ _HOMES = {
     "stand_ins": "pypto_lab.compat.loader",
     "run": "pypto_lab.torch_codegen.execute",
     "compare": "pypto_lab.numerics.compare",
+    "compare_memories": "pypto_lab.numerics.memories",
+    "order_check": "pypto_lab.numerics.orders",
+    "undefined_reads": "pypto_lab.numerics.poison",
     "diff": "pypto_lab.numerics.diff",
     "validate": "pypto_lab.numerics.validate",
     "graph": "pypto_lab.view.graph",
+    "Session": "pypto_lab.record.session",
+    "Recording": "pypto_lab.record.recording",
+    "LiveRecording": "pypto_lab.record.live",
     "LabError": "pypto_lab.ir.diagnostics",
     "Diagnostic": "pypto_lab.ir.diagnostics",
     "Program": "pypto_lab.ir.nodes",
 }
 """Public names and the modules that define them."""
+_CALLABLE_PACKAGES = ("torch_codegen", "record")
+"""Packages of the lab that can be called like the function they are named after."""
 
 if TYPE_CHECKING:
-    from pypto_lab import torch_codegen
+    from pypto_lab import record, torch_codegen
     from pypto_lab.compat.cases import case
     from pypto_lab.compat.loader import load_module, run_main, stand_ins
     from pypto_lab.compat.programs import load
@@ -44,19 +54,30 @@ if TYPE_CHECKING:
     from pypto_lab.ir.nodes import Program
     from pypto_lab.numerics.compare import compare
     from pypto_lab.numerics.diff import diff
+    from pypto_lab.numerics.memories import compare_memories
+    from pypto_lab.numerics.orders import order_check
+    from pypto_lab.numerics.poison import undefined_reads
     from pypto_lab.numerics.validate import validate
+    from pypto_lab.record.archive import open_archive as open
+    from pypto_lab.record.live import LiveRecording
+    from pypto_lab.record.recording import Recording
+    from pypto_lab.record.session import Session
     from pypto_lab.torch_codegen.execute import run
     from pypto_lab.view.graph import graph
 
 __all__ = [
-    "Diagnostic", "LabError", "Program", "__version__", "case", "compare", "diff", "graph", "load",
-    "load_ipython_extension", "load_module", "run", "run_main", "stand_ins", "torch_codegen", "validate",
+    "Diagnostic", "LabError", "LiveRecording", "Program", "Recording", "Session", "__version__", "case", "compare",
+    "compare_memories", "diff", "graph", "load", "load_ipython_extension", "load_module", "open", "order_check",
+    "record", "run", "run_main", "stand_ins", "torch_codegen", "undefined_reads", "unload_ipython_extension",
+    "validate",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torch_codegen":
-        return importlib.import_module("pypto_lab.torch_codegen")
+    if name in _CALLABLE_PACKAGES:
+        return importlib.import_module(f"pypto_lab.{name}")
+    if name == "open":
+        return importlib.import_module("pypto_lab.record.archive").open_archive
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -72,3 +93,8 @@ def __dir__() -> list[str]:
 def load_ipython_extension(ipython: Any) -> None:
     """`%load_ext pypto_lab`: registers the `%%pypto` magic."""
     importlib.import_module("pypto_lab.magic").load_ipython_extension(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """`%unload_ext pypto_lab`: takes the magic away again."""
+    importlib.import_module("pypto_lab.magic").unload_ipython_extension(ipython)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
     from pypto_lab.ir.diagnostics import LabError
@@ -36,6 +38,10 @@ FileArgument = Annotated[Path, typer.Argument(help="A Python file with a kernel.
 KernelOption = Annotated[
     str | None, typer.Option("--kernel", "-k", help="The kernel to take; ENTRY or the last one by default.")
 ]
+MemoryOption = Annotated[
+    str, typer.Option("--memory", help="names: a tensor a value; addresses: tiles where the compiler put them.")
+]
+ArchOption = Annotated[str, typer.Option("--arch", help="a2a3 or a5.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the inputs.")]
 
 
@@ -134,9 +140,12 @@ def diff(
     file: FileArgument,
     kernel: KernelOption = None,
     stage: Annotated[str, typer.Option("--stage", help="frontend, lowered, pto or all.")] = "frontend",
-    arch: Annotated[str, typer.Option("--arch", help="a2a3 or a5.")] = "a2a3",
+    arch: ArchOption = "a2a3",
     seed: SeedOption = 0,
-    poison: Annotated[bool, typer.Option("--poison", help="Run again with undefined cells set to NaN.")] = False,
+    poison: Annotated[
+        bool, typer.Option("--poison", help="Run again with marked undefined cells; name the first read of one.")
+    ] = False,
+    memory: MemoryOption = "names",
     as_json: JsonOption = False,
 ) -> int:
     """Compare a kernel's outputs with the golden in its file."""
@@ -144,7 +153,7 @@ def diff(
     from pypto_lab.numerics.diff import diff as compute
 
     with _only_json(as_json):
-        report = compute(case(file, kernel), stage, arch, seed, poison)
+        report = compute(case(file, kernel), stage, arch, seed, poison, memory)
     if as_json:
         print(json.dumps(report.to_json(), allow_nan=False))
     else:
@@ -157,12 +166,14 @@ def script(
     file: Annotated[Path, typer.Argument(help="A Python file with a kernel, or a dump.", metavar="FILE|DUMP")],
     check_shapes: Annotated[bool, typer.Option("--check-shapes", help="Check every value's shape and dtype.")] = False,
     kernel: KernelOption = None,
+    memory: MemoryOption = "names",
+    arch: ArchOption = "a2a3",
 ) -> int:
     """Print the torch script of a kernel or of a dump of the compiler."""
     from pypto_lab.compat.programs import load
     from pypto_lab.torch_codegen.generate import generate
 
-    print(generate(load(file, kernel), check_shapes=check_shapes).text)
+    print(generate(load(file, kernel), check_shapes=check_shapes, memory=memory, arch=arch).text)
     return FINE
 
 
@@ -175,6 +186,8 @@ def validate(
     ] = None,
     kernel: KernelOption = None,
     seed: SeedOption = 0,
+    memory: MemoryOption = "names",
+    arch: ArchOption = "a2a3",
     as_json: JsonOption = False,
 ) -> int:
     """Check every dump of a folder against the golden and the stage before it."""
@@ -182,7 +195,7 @@ def validate(
     from pypto_lab.numerics.validate import validate as sweep_of
 
     with _only_json(as_json):
-        sweep = sweep_of(directory, case(case_file, kernel), seed=seed, workers=workers)
+        sweep = sweep_of(directory, case(case_file, kernel), seed=seed, workers=workers, memory=memory, arch=arch)
     if as_json:
         print(json.dumps(sweep.to_json(), allow_nan=False))
     else:
@@ -210,12 +223,69 @@ def graph(
         )
     drawn = draw(load(file, kernel))
     text = {".svg": drawn.svg, ".html": drawn.html, ".dot": drawn.dot}[output.suffix]()
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LabError([Diagnostic("E503", f"{output} cannot be written: {error.strerror}")]) from error
+    _written(output, lambda place: place.write_text(text, encoding="utf-8"))
     print(f"wrote {output}")
     return FINE
+
+
+@app.command()
+def record(
+    file: FileArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write it.", metavar="X.ptolab")],
+    kernel: KernelOption = None,
+    dump: Annotated[
+        Path | None, typer.Option("--dump", help="Record this dump of the compiler on the file's inputs.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option("--policy", help="Order of the lanes: lane-first, round-robin or random.")
+    ] = "lane-first",
+    seed: SeedOption = 0,
+) -> int:
+    """Run a kernel under the recorder and save every statement's values; exit 1 when the run fails."""
+    from pypto_lab.compat.cases import case
+    from pypto_lab.compat.programs import load
+    from pypto_lab.record.recorder import record as run_recorded
+
+    chosen = case(file, kernel)
+    values = chosen.make_inputs(seed)
+    program = chosen.program(values) if dump is None else load(dump)
+    recording = run_recorded(program, values, seed=seed, policy=policy)
+    _written(output, recording.save)
+    print(recording.report())
+    print(f"wrote {output}")
+    return FINE if recording.status == "finished" else FINDING
+
+
+@app.command(name="open")
+def open_(
+    file: Annotated[Path, typer.Argument(help="A recording made by `record`.", metavar="X.ptolab")],
+    step: Annotated[int | None, typer.Option("--step", min=0, help="Show the state right after this step.")] = None,
+) -> int:
+    """Print the report of a recording; needs neither torch nor the kernel's file."""
+    from pypto_lab.ir.diagnostics import Diagnostic, LabError
+    from pypto_lab.record.archive import open_archive
+    from pypto_lab.record.session import Session
+
+    recording = open_archive(file)
+    if step is None:
+        print(recording.report())
+        return FINE
+    session = Session(recording)
+    if step > len(session):
+        raise LabError([Diagnostic("E503", f"{file} has {len(session)} steps, not {step}")])
+    session.goto(step)
+    print(session.report())
+    return FINE
+
+
+def _written(output: Path, write: Callable[[Path], object]) -> None:
+    """Writes a result file. Raises LabError when the place cannot be written."""
+    from pypto_lab.ir.diagnostics import Diagnostic, LabError
+
+    try:
+        write(output)
+    except OSError as error:
+        raise LabError([Diagnostic("E503", f"{output} cannot be written: {error.strerror}")]) from error
 
 
 @app.command()

@@ -179,3 +179,34 @@ def test_interruption_ends_with_a_short_line(tmp_path):
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err == "pypto-lab: interrupted\n"
+
+
+UP_DOWN = KERNELS / "k17_bias_updown" / "kernel.py"
+UP_DOWN_LAST = next((KERNELS.parent / "dumps" / "k17_bias_updown").glob("49_*.py"))
+
+
+def test_a_recording_is_made_and_opened(tmp_path, capsys):
+    place = tmp_path / "run.ptolab"
+    assert invoke(["record", str(UP_DOWN), "--dump", str(UP_DOWN_LAST), "-o", str(place)]) == FINE
+    made = capsys.readouterr().out
+    assert invoke(["open", str(place)]) == FINE
+    assert capsys.readouterr().out.strip() == made.removesuffix(f"wrote {place}\n").strip()
+
+
+def test_an_opened_recording_shows_a_step(tmp_path, capsys):
+    place = tmp_path / "run.ptolab"
+    invoke(["record", str(UP_DOWN), "--dump", str(UP_DOWN_LAST), "-o", str(place)])
+    capsys.readouterr()
+    assert invoke(["open", str(place), "--step", "20"]) == FINE
+    assert capsys.readouterr().out.startswith("position 20 of")
+    assert invoke(["open", str(place), "--step", "9999"]) == BAD_INPUT
+
+
+def test_opening_something_else_is_bad_input(capsys):
+    assert invoke(["open", str(GOOD)]) == BAD_INPUT
+    assert "not a complete recording" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_bad_input(tmp_path, capsys):
+    assert invoke(["record", str(GOOD), "-o", str(tmp_path / "no" / "run.ptolab")]) == BAD_INPUT
+    assert "cannot be written" in capsys.readouterr().err

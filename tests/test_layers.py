@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parent.parent / "pypto_lab"
 LEVELS = (
     ("ir",),
     ("ops",),
-    ("frontend", "torch_codegen", "lowering", "pto"),
+    ("frontend", "torch_codegen", "lowering"),
+    ("pto",),
     ("numerics", "record", "pro", "legality"),
     ("compat",),
     ("view",),

@@ -10,6 +10,8 @@ from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.ir.nodes import Program
 from pypto_lab.numerics.case import Case, Values, clone
 from pypto_lab.numerics.compare import Comparison, bad_cells, finite
+from pypto_lab.numerics.memories import compare_memories
+from pypto_lab.numerics.poison import undefined_reads
 from pypto_lab.numerics.where import Where, locate
 from pypto_lab.torch_codegen.execute import run
 
@@ -31,14 +33,17 @@ class OutputDiff:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """Cells of an output that change when undefined cells hold NaN instead of zero."""
+    """Cells of an output that change with what undefined cells hold; `cause` names the statement that first reads
+    one, empty where it is not known."""
 
     name: str
     where: Where
+    cause: str = ""
 
     @property
     def message(self) -> str:
-        return "undefined cells reach the output: " + "; ".join(self.where.lines())
+        found = "undefined cells reach the output: " + "; ".join(self.where.lines())
+        return f"{found}; {self.cause}" if self.cause else found
 
     def to_json(self) -> dict[str, object]:
         return {"name": self.name, "cells": self.where.count, "message": self.message}
@@ -103,10 +108,18 @@ class DiffReport:
         return "\n".join(lines)
 
 
-def diff(case: Case, stage: str = "frontend", arch: str = "a2a3", seed: int = 0, poison: bool = False) -> DiffReport:
+def diff(
+    case: Case,
+    stage: str = "frontend",
+    arch: str = "a2a3",
+    seed: int = 0,
+    poison: bool = False,
+    memory: str = "names",
+) -> DiffReport:
     """Runs a case's kernel on the inputs of `seed` and compares its outputs with the golden.
 
-    With `poison` the kernel runs once more with every undefined cell set to NaN; an output that changes is a leak.
+    With `poison` the kernel runs again with other contents in every undefined cell; an output that changes is a leak.
+    `memory` "addresses" runs tiles that have addresses where they lie, with a warning where that changes an output.
     Raises LabError: the kernel's own findings, E505 for a stage that is not built yet, E509 for an unknown one.
     """
     check_choice("stage", stage, STAGES)
@@ -116,12 +129,16 @@ def diff(case: Case, stage: str = "frontend", arch: str = "a2a3", seed: int = 0,
     values = case.make_inputs(seed)
     program = case.program(values)
     expected = case.expected(values)
-    result = run(program, clone(values), seed=seed)
+    result = run(program, clone(values), seed=seed, memory=memory, arch=arch)
     outputs = pick(result.outputs, expected, program)
     found = tuple(OutputDiff(name, case.compare(name, outputs, expected, values)) for name in expected)
     leaks = find_leaks(program, values, outputs, seed) if poison else None
     notes = (n.render(program.sources) for n in program.notes if isinstance(n, Diagnostic))
-    warnings = (*notes, *(f"warning: {finding}" for finding in result.findings))
+    findings = list(result.findings)
+    if memory == "addresses":
+        compared = compare_memories(program, values, arch=arch, seed=seed)
+        findings += [] if compared.ok and compared.has_addresses else [str(compared)]
+    warnings = (*notes, *(f"warning: {finding}" for finding in findings))
     return DiffReport(case.name, stage, arch, seed, found, leaks, warnings)
 
 
@@ -131,9 +148,12 @@ def run_outputs(
     wanted: Mapping[str, Any],
     seed: int = 0,
     poison: str | None = None,
+    memory: str = "names",
+    arch: str = "a2a3",
 ) -> Values:
     """The wanted outputs after a run on copies of `values`. Raises LabError E502 when the program has no such one."""
-    return pick(run(program, clone(values), seed=seed, poison=poison).outputs, wanted, program)
+    ran = run(program, clone(values), seed=seed, poison=poison, memory=memory, arch=arch)
+    return pick(ran.outputs, wanted, program)
 
 
 def pick(outputs: Mapping[str, Any], wanted: Mapping[str, Any], program: Program) -> Values:
@@ -153,13 +173,18 @@ def pick(outputs: Mapping[str, Any], wanted: Mapping[str, Any], program: Program
 
 
 def find_leaks(program: Program, values: Mapping[str, Any], outputs: Values, seed: int) -> tuple[Leak, ...]:
-    """Outputs that are not the same once undefined cells hold NaN."""
+    """Outputs that are not the same once undefined cells hold something else, with the statement that reads them."""
     poisoned = run_outputs(program, values, outputs, seed, poison="nan")
+    reads = {read.output.partition("__ssa_v")[0]: read for read in undefined_reads(program, values, seed=seed)}
+    other = next((str(read) for read in reads.values() if read.cells is None), "")
     leaks = []
     for name, clean in outputs.items():
+        read = reads.get(name)
         changed = bad_cells(poisoned[name].cpu(), clean.cpu(), 0.0, 0.0)
+        if read is not None and read.cells is not None:
+            changed = changed | read.cells.cpu()
         if bool(changed.any()):
-            leaks.append(Leak(name, locate(changed)))
+            leaks.append(Leak(name, locate(changed), other if read is None else str(read)))
     return tuple(leaks)
 
 

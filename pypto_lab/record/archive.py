@@ -86,7 +86,7 @@ def open_archive(path: str | Path) -> Recording:
         trace = _trace(script, tables, arrays, data)
         _check_bounds(trace)
     except OSError as problem:
-        raise _refused(place, str(problem)) from problem
+        raise _refused(place, problem.strerror or str(problem)) from problem
     except (zipfile.BadZipFile, KeyError, ValueError, IndexError, TypeError, struct.error) as problem:
         raise _refused(place, f"not a complete recording ({type(problem).__name__}: {problem})") from problem
     stated = manifest["facts"]
@@ -96,7 +96,9 @@ def open_archive(path: str | Path) -> Recording:
 
 
 def _refused(path: Path, why: str) -> LabError:
-    return LabError([Diagnostic("E501", f"cannot open {path.name}: {why}")])
+    return LabError(
+        [Diagnostic("E503", f"cannot open {path.name}: {why}", hint="give a file that `pypto-lab record` wrote")]
+    )
 
 
 def _check_version(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -108,7 +110,7 @@ def _check_version(path: Path, manifest: Mapping[str, Any]) -> None:
     if version > SCHEMA:
         hint = "update pypto-lab to open it"
         message = f"cannot open {path.name}: it has schema version {version}, this version reads up to {SCHEMA}"
-        raise LabError([Diagnostic("E502", message, hint=hint)])
+        raise LabError([Diagnostic("E503", message, hint=hint)])
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

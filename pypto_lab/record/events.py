@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 
@@ -41,14 +42,14 @@ class EventKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceSpot:
-    """A place in the kernel's own text (1-based line and column)."""
+    """A place in the kernel's own text (1-based line and column); printed without the file's folders."""
 
     file: str
     line: int
     column: int = 1
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{PurePath(self.file).name}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)

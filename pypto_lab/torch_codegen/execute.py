@@ -80,23 +80,27 @@ def run(
     poison: str | int | None = None,
     in_place: bool = False,
     policy: Policy | str = "lane-first",
+    order_seed: int | None = None,
     memory: str = "names",
     arch: str = "a2a3",
+    script: Script | None = None,
 ) -> RunResult:
     """Runs a program on values by parameter name (else the name before `__ssa_v`, else by position).
 
     Tensors are cloned unless `in_place`. `policy` is the order of lanes: `lane-first`, `round-robin`, `random` (by
-    `seed`) or an object. `poison` ("nan" or a number) fills undefined cells with a marker. Raises LabError for values
-    that do not fit, ScriptError where the script stops, NoTorchForm for an op without one.
-
-    `memory` "addresses" puts tiles at the bytes of their MemRefs, in the memories of `arch` (see `generate`).
+    `order_seed`, else `seed`) or an object. `poison` ("nan" or a number) fills undefined cells with a marker. `memory`
+    "addresses" puts tiles at the bytes of their MemRefs, in the memories of `arch` (see `generate`). A `script` that
+    was made before is run as it is. Raises LabError for values that do not fit, ScriptError where the script stops,
+    NoTorchForm for an op without one.
     """
-    script = generate(program, check_shapes=check_shapes, memory=memory, arch=arch)
+    if script is None:
+        script = generate(program, check_shapes=check_shapes, memory=memory, arch=arch)
     prepared = prepare(program, values, in_place=in_place, script=script)
     with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng(devices=[]):
         warnings.simplefilter("always", RuntimeWarning)
         torch.manual_seed(seed)
-        names = namespace(prepared.script, policy=policy, seed=seed, poison=poison)
+        order = seed if order_seed is None else order_seed
+        names = namespace(prepared.script, policy=policy, seed=order, poison=poison)
         returned = prepared.call(names)
     findings = tuple(str(w.message) for w in caught if issubclass(w.category, RuntimeWarning))
     return RunResult(prepared.outputs, returned, prepared.script, findings)

@@ -209,6 +209,8 @@ class Expressions:
         types = [*(a.type for a in call.args), result]
         if any(isinstance(t, UnknownType) or (isinstance(t, ShapedType) and t.stated_valid is not None) for t in types):
             return False
+        if call.op == "tile.move" and call.args[0] in self.plan.freed:
+            return False  # not another name of the slot: the moved tile outlives it
         return op.torch.plain_when is None or op.torch.plain_when(call)
 
     def _plain(self, op: Op, call: n.OpCall, template: str) -> Code | None:

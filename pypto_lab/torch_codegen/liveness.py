@@ -45,11 +45,13 @@ IN_PLACE = Decision()
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decisions of a function, by call; pushes that must send a copy; statements that read a freed tile, with it."""
+    """Decisions of a function, by call; pushes that must send a copy; statements that read a freed tile, with it;
+    variables whose slot the function frees."""
 
     decisions: Mapping[n.Expr, Decision] = field(default_factory=dict)
     copied_pushes: frozenset[n.OpCall] = frozenset()
     freed_reads: Mapping[n.Stmt, n.Var] = field(default_factory=dict)
+    freed: frozenset[n.Var] = frozenset()
 
 
 def torch_form(call: n.OpCall) -> Torch | None:
@@ -197,13 +199,20 @@ def yielded(body: n.Body) -> tuple[n.Expr, ...]:
 def make_plan(function: n.Function, program: Program) -> Plan:
     """Decides every write by name of a function."""
     writes, pushes, frees = _calls_of_interest(function, program)
-    freed = _freed_reads(function.body or ()) if frees else {}
+    reads = _freed_reads(function.body or ()) if frees else {}
+    freed = _freed(function) if frees else frozenset()
     if not writes:
-        return Plan(freed_reads=freed)
+        return Plan(freed_reads=reads, freed=freed)
     walker = _Liveness(function, program)
     walker.block(function.body or (), frozenset())
     copied = {push for push, live in walker.pushes.items() if live} if pushes else set()
-    return Plan(walker.decisions, frozenset(copied), freed)
+    return Plan(walker.decisions, frozenset(copied), reads, freed)
+
+
+def _freed(function: n.Function) -> frozenset[n.Var]:
+    """Variables that the function frees by name."""
+    calls = (node for node in walk(function) if isinstance(node, n.OpCall) and node.op in FREES)
+    return frozenset(a for call in calls for a in call.args if isinstance(a, n.Var))
 
 
 def output_parameters(function: n.Function) -> set[n.Var]:

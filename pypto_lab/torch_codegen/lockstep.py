@@ -122,7 +122,7 @@ def side_by_side(first: Side, second: Side, watch: Watch, *, seed: int = 0) -> N
             a, b = runners[0].next(), runners[1].next()
             if a is None and b is None:
                 return
-            if a is None or b is None or (a.lane, a.line.stmt, a.starts) != (b.lane, b.line.stmt, b.starts):
+            if a is None or b is None or _place(a) != _place(b):
                 raise PartedError(a, b, before)
             if watch(a, b):
                 return
@@ -130,6 +130,10 @@ def side_by_side(first: Side, second: Side, watch: Watch, *, seed: int = 0) -> N
     finally:
         for runner in runners:
             runner.stop()
+
+
+def _place(moment: Moment) -> tuple[str, str, n.Stmt | None]:
+    return moment.lane, moment.line.function, moment.line.stmt
 
 
 # --- the probe in the script -----------------------------------------------------------------------------------------
@@ -157,10 +161,8 @@ def _block(body: Sequence[ast.stmt], lines: Mapping[int, ScriptLine]) -> list[as
         elif isinstance(node, (ast.For, ast.While, ast.If)):
             node.body = _block(node.body, lines)
             node.orelse = _block(node.orelse, lines)
-        elif isinstance(node, (ast.Assign, ast.Expr)) and node.lineno in lines:
-            line = lines[node.lineno]
-            if isinstance(line.stmt, (n.Assign, n.Eval)):
-                made.append(_probe(node.lineno, node))
+        elif isinstance(node, (ast.Assign, ast.Expr)) and node.lineno in lines and lines[node.lineno].stmt is not None:
+            made.append(_probe(node.lineno, node))
     return made
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
+from pypto_lab.ir.dtypes import DType
 from pypto_lab.ir.types import MemRef, TileType, Type
 from pypto_lab.ir.visitor import walk
 from pypto_lab.torch_codegen.liveness import PUSHES, Decision, Plan, written_by_name
@@ -87,7 +88,7 @@ def _allocations(function: n.Function) -> dict[n.Var, int]:
 class Memories:
     """The tiles of one function that live at addresses."""
 
-    def __init__(self, function: n.Function, dtypes: Mapping[object, str], *, addressed: bool) -> None:
+    def __init__(self, function: n.Function, dtypes: Mapping[DType, str], *, addressed: bool) -> None:
         self.buffers = _allocations(function)
         self.addressed = addressed
         self._dtypes = dtypes
@@ -128,7 +129,8 @@ class Memories:
 
     def address(self, memref: MemRef, show: Show) -> str:
         """`buffer, offset` as text."""
-        assert isinstance(memref.base, n.Var) and memref.offset is not None
+        assert isinstance(memref.base, n.Var)
+        assert memref.offset is not None
         offset = show(memref.offset)
         if memref.slot is not None:
             offset = f"{offset} + {show(memref.slot)} * {memref.size}"

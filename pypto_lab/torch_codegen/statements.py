@@ -158,30 +158,30 @@ class FunctionWriter:
     def _value(self, stmt: n.Assign) -> str:
         """What a variable is assigned; by addresses a tile is put at its bytes."""
         type_, value = stmt.var.type, stmt.value
-        if self.memories is None:
-            return self._with_region(value, self.expressions.code(value, type_).text, type_)
-        if isinstance(value, n.OpCall) and value.op == "tile.alloc":
-            space = value.kwargs["memory_space"]
-            return f"{self._core}.alloc({space.name!r}, {self.expressions.literal(value.kwargs['size'])})"
-        memref = self.memories.memref(type_)
-        if memref is None or not isinstance(type_, TileType):
-            return self._with_region(value, self.expressions.code(value, type_).text, type_)
-        address = self.memories.address(memref, self.expressions.text)
-        operand = value.args[0].type if isinstance(value, n.OpCall) and value.args else type_
+        if self.memories is not None:
+            if isinstance(value, n.OpCall) and value.op == "tile.alloc":
+                size = self.expressions.literal(value.kwargs["size"])
+                return f"{self._core}.alloc({value.kwargs['memory_space'].name!r}, {size})"
+            memref = self.memories.memref(type_)
+            if memref is not None and isinstance(type_, TileType):
+                return self._placed(value, type_, self.memories, self.memories.address(memref, self.expressions.text))
+        return self._with_region(value, self.expressions.code(value, type_).text, type_)
+
+    def _placed(self, value: n.Expr, type_: TileType, memories: Memories, address: str) -> str:
+        """A tile at its address: written there, or another view of bytes that are there already."""
+        text = self.expressions.code(value, type_).text
+        shape = self.expressions.listed(type_.shape)
         if isinstance(value, n.OpCall) and value.op in MOVES_NOTHING:
-            seen = self.expressions.code(value, type_).text
-            if self.memories.share(operand, type_):
-                return seen.replace("_tile_slice(", "_slice_in_place(", 1) if value.op == "tile.slice" else seen
-            return f"{self._core}.seen_as({address}, {self.expressions.listed(type_.shape)}, {seen})"
-        if isinstance(value, n.OpCall) and value.op == "tile.create" and value.kwargs.get("init_value") is None:
-            text = f"{self._core}.at({address}, {self.expressions.listed(type_.shape)}, {TORCH_DTYPES[type_.dtype]})"
-            return self._with_region(value, text, type_)
+            if memories.share(value.args[0].type, type_):
+                return text.replace("_tile_slice(", "_slice_in_place(", 1) if value.op == "tile.slice" else text
+            return f"{self._core}.seen_as({address}, {shape}, {text})"
         if isinstance(value, n.Var):
-            if self.memories.same(value.type, type_):
-                return self.names.of(value)
-            return f"{self._core}.seen_as({address}, {self.expressions.listed(type_.shape)}, {self.names.of(value)})"
-        text = self._with_region(value, self.expressions.code(value, type_).text, type_)
-        return f"{self._core}.put({address}, {text})"
+            same = memories.same(value.type, type_)
+            return text if same else f"{self._core}.seen_as({address}, {shape}, {text})"
+        if isinstance(value, n.OpCall) and value.op == "tile.create" and value.kwargs.get("init_value") is None:
+            text = f"{self._core}.at({address}, {shape}, {TORCH_DTYPES[type_.dtype]})"
+            return self._with_region(value, text, type_)
+        return f"{self._core}.put({address}, {self._with_region(value, text, type_)})"
 
     def _stays(self, target: n.Var, value: n.Expr) -> str | None:
         """What a variable that stands for memory is after a yield of `value`: a yield moves nothing.
@@ -194,7 +194,8 @@ class FunctionWriter:
         if self.memories.same(target.type, value.type):
             return self.expressions.text(value)
         address = self.memories.address(memref, self.expressions.text)
-        return f"{self._core}.seen_as({address}, {self.expressions.listed(target.type.shape)}, {self.expressions.text(value)})"
+        shape = self.expressions.listed(target.type.shape)
+        return f"{self._core}.seen_as({address}, {shape}, {self.expressions.text(value)})"
 
     def _with_region(self, value: n.Expr, text: str, type_: Type) -> str:
         """A new box of which the variable's type says that only a part is valid."""

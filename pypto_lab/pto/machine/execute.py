@@ -12,14 +12,21 @@ from pypto_lab.ir.diagnostics import Diagnostic, LabError, Severity
 from pypto_lab.pto.decode import Function, Value, decode
 from pypto_lab.pto.dialect.types import CAPACITY, PointerType
 from pypto_lab.pto.dialect.verify import check
-from pypto_lab.pto.machine import compute, findings, moves, pipes, scalars
+from pypto_lab.pto.machine import arrange, compute, findings, moves, pipes, products, scalars
 from pypto_lab.pto.machine.dtypes import SCALAR_BITS
-from pypto_lab.pto.machine.lane import Lane, Launch
+from pypto_lab.pto.machine.lane import Handler, Lane, Launch
 from pypto_lab.pto.machine.memory import Writers, pointer_to
 from pypto_lab.pto.machine.scheduler import Deadlock, Scheduler
 from pypto_lab.pto.parse import Unit, parse, read
 
-HANDLERS = {**scalars.HANDLERS, **moves.HANDLERS, **compute.HANDLERS, **pipes.HANDLERS}
+HANDLERS: dict[str, Handler] = {
+    **scalars.HANDLERS,
+    **moves.HANDLERS,
+    **compute.HANDLERS,
+    **products.HANDLERS,
+    **arrange.HANDLERS,
+    **pipes.HANDLERS,
+}
 """What executes each op, by full name."""
 
 BLOCK_INDEX, BLOCK_COUNT, LANE_INDEX = (

@@ -24,7 +24,7 @@ class _Memory:
     def __init__(self, name: str, size: int) -> None:
         self.name = name
         self.size = size
-        # two bytes more than needed never hurt: whole elements of eight bytes cover the end
+        # rounded up, so that the bytes can be seen as elements of any width
         self.typed = {torch.uint8: _undefined_bytes(-(-size // 8) * 8)}
 
     def at(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -33,7 +33,9 @@ class _Memory:
         width = dtype.itemsize
         end = offset + math.prod(extents) * width
         if offset < 0 or end > self.size:
-            raise RuntimeError(f"{list(extents)} of {dtype} at {offset} leaves {self.name}, which has {self.size} bytes")
+            raise RuntimeError(
+                f"{list(extents)} of {dtype} at {offset} leaves {self.name}, which has {self.size} bytes"
+            )
         if offset % width:
             raise RuntimeError(f"{dtype} at {offset} of {self.name} starts inside an element")
         cells = self.typed.get(dtype)

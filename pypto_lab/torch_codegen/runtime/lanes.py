@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from pypto_lab.torch_codegen.runtime.values import _cut, _mark, _undefined, _valid_of
+from pypto_lab.torch_codegen.runtime.values import _cut, _forget, _is_debug_run, _mark, _undefined, _valid_of
 
 _PIPE_WAIT_TIMEOUT_SEC = 10.0
 """How long one push or pop waits before it is reported (lanes as threads)."""
@@ -691,7 +691,8 @@ class _CrossCoreRuntime:
             if full:
                 self._wait(operation, pipe, code, full[0], "full", lambda: not any(pipe.full(k) for k in lanes))
             for index, part in parts:
-                pipe.put(code, index, part, line)
+                # a debug run marks freed slots, so they must be bytes of their own
+                pipe.put(code, index, _copy_of(part) if _is_debug_run() else part, line)
                 if _LISTENER is not None:
                     _tell("push", pipe=pipe.ring(index), slot=pipe.pushed[index] - 1, value=part, depth=pipe.depth)
             _current_lane().pipes.events.append((lane.name, operation, pipe.name, code, tuple(tile.shape), line))
@@ -725,6 +726,7 @@ class _CrossCoreRuntime:
                 if slot[0] is not pipe:
                     raise RuntimeError(f"{operation}: the tile was popped from {slot[0].name}, not from {pipe.name}")
                 slot[2] = True
+                _forget(tile)
             for lane in lanes:
                 if pipe.freed[lane] >= pipe.popped[lane]:
                     raise RuntimeError(f"{operation}: {pipe.name} has no popped tile left to free on lane {lane}")

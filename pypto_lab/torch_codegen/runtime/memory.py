@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 
 import torch
 
 from pypto_lab.torch_codegen.runtime.casts import _STORED_AS
-from pypto_lab.torch_codegen.runtime.values import _box, _cut, _is_partial, _mark, _undefined, _valid_of
+from pypto_lab.torch_codegen.runtime.values import _box, _cut, _is_debug_run, _is_partial, _mark, _undefined, _valid_of
 
 
 def _stored_dtype(dtype: torch.dtype | str) -> torch.dtype:
@@ -93,13 +94,53 @@ def _available(
     return tuple([max(0, min(w, v - o)) for w, v, o in zip(wanted, _valid_of(source), offsets, strict=True)])
 
 
+def _memory_of(x: torch.Tensor) -> torch.Tensor:
+    """The memory an overhanging window shows, any other tensor itself."""
+    behind: torch.Tensor | None = getattr(x, "_pypto_behind", None)
+    return x if behind is None else behind
+
+
+def _memory_to_write(op: str, target: torch.Tensor, offsets: Sequence[int], extents: Sequence[int]) -> torch.Tensor:
+    """Where a write goes: the memory behind an overhanging window. Raises RuntimeError where that has no such cells."""
+    overhang = getattr(target, "_pypto_overhang", None)
+    if overhang is None:
+        return target
+    _check_existing(op, target, offsets, extents)
+    behind: torch.Tensor | None = target._pypto_behind  # type: ignore[attr-defined]
+    if behind is None:
+        raise RuntimeError(f"{op}: the target shows no memory in this shape; {overhang}")
+    return behind
+
+
+_HANGING: set[str] = set()
+"""Windows that hang over the end of their tensor and that this run has told about."""
+
+
 def _check_existing(op: str, source: torch.Tensor, offsets: Sequence[int], wanted: Sequence[int]) -> None:
-    """Raises RuntimeError when cells are wanted that an overhanging view (`view` of `_tensor_slice`) does not have."""
+    """Raises RuntimeError when cells are wanted that an overhanging window (`_hanging_over`) does not have."""
     overhang = getattr(source, "_pypto_overhang", None)
     if overhang is not None and any(o + w > v for o, w, v in zip(offsets, wanted, _valid_of(source), strict=True)):
-        raise RuntimeError(
-            f"{op}: offset {list(offsets)} with extent {list(wanted)} reads what is not there; {overhang}"
-        )
+        raise RuntimeError(f"{op}: offset {list(offsets)} with extent {list(wanted)} is not there; {overhang}")
+
+
+def _hanging_over(
+    source: torch.Tensor, box: tuple[int, ...], offset: Sequence[int], wanted: Sequence[int]
+) -> torch.Tensor:
+    """A window that goes past the end of its tensor: its cells there are undefined, the others are the tensor's.
+
+    A slice moves no data, so the device notices only a use of the missing cells. The window is a box of its own that
+    remembers the memory it shows (`_pypto_behind`): element reads, loads and stores go there.
+    """
+    shown = source[_window(offset, _available("tensor.slice", source, offset, wanted, True))]
+    window = _box(shown, box)
+    text = f"tensor.slice took offset {list(offset)} with extent {list(wanted)} of {list(source.shape)}"
+    window._pypto_behind = shown  # type: ignore[attr-defined]
+    window._pypto_overhang = text  # type: ignore[attr-defined]
+    kind = f"{list(wanted)} of {list(source.shape)}"
+    if kind not in _HANGING:
+        _HANGING.add(kind)
+        warnings.warn(f"{text}: cells past the end are undefined", RuntimeWarning, stacklevel=3)
+    return window
 
 
 def _lift(values: Sequence[int], rank: int, fill: int) -> tuple[int, ...]:
@@ -123,10 +164,18 @@ def _tile_load(
     """
     box, rank = tuple(shapes), source.dim()
     wanted = box if not valid_shape else tuple(valid_shape)
+    if rank == 2 == len(box) and wanted == box and not clamp and not _is_partial(source):
+        # the common case, kept short: a window whose slice has the box's shape lies inside the source
+        row, column = offsets
+        if row >= 0 and column >= 0:
+            cells = source[row : row + box[0], column : column + box[1]]
+            if cells.shape == box:
+                return cells.clone(memory_format=torch.contiguous_format)
     if not clamp and len(box) == rank and getattr(source, "_pypto_valid_shape", None) is None:
         cells = _cells_at("tile.load", source, offsets, wanted)
         return cells.clone(memory_format=torch.contiguous_format) if wanted == box else _box(cells, box)
     valid = _available("tile.load", source, offsets, _lift(wanted, rank, 1), clamp)
+    source = _memory_of(source)
     cells = source[_window(offsets, valid)]
     if len(box) < rank:
         valid = valid[rank - len(box) :] if 0 not in valid[: rank - len(box)] else (0,) * len(box)
@@ -143,27 +192,23 @@ def _tensor_slice(
     *,
     pad_value: str | float | None = None,
     clamp: bool = False,
-    view: bool = False,
 ) -> torch.Tensor:
     """A window of a tensor: a view of the same memory where the window lies inside the source.
 
-    With `valid_shape` only the valid cells must exist, without it the whole window (unless `clamp` cuts it to the
-    edge). A window that hangs over, or one with a pad value, is a copy. Raises RuntimeError like `_tile_load`.
-    `view` is for host code, where a slice moves no data: a window may then hang over, and reading there raises.
+    `clamp` cuts the valid region to the edge. Without it the wanted cells (the valid ones with `valid_shape`) should
+    exist: a window that hangs over has undefined cells, is warned about once, and reading or storing one of them by
+    index, load or store raises. A window with a pad value is a copy. Raises RuntimeError for a negative offset.
     """
+    source = _memory_of(source)
     box = tuple(shape)
     wanted = box if not valid_shape else tuple(valid_shape)
-    if wanted == box and not (clamp or view or _is_partial(source)) and pad_value is None:
+    if not clamp and min(offset, default=0) >= 0 and 0 not in wanted:
+        if any([o + w > b for o, w, b in zip(offset, wanted, source.shape, strict=True)]):
+            window = _hanging_over(source, box, offset, wanted)
+            return _drop_axes(window, drop_dims) if drop_dims else window
+    if wanted == box and not (clamp or _is_partial(source)) and pad_value is None:
         window = _cells_at("tensor.slice", source, offset, box)
         return _drop_axes(window, drop_dims) if drop_dims else window
-    if view and not clamp and min(offset, default=0) >= 0:
-        past = [o + w > b for o, w, b in zip(offset, wanted, source.shape, strict=True)]
-        if any(past) and 0 not in wanted:
-            cut = _available("tensor.slice", source, offset, wanted, True)
-            window = _box(source[_window(offset, cut)], box)
-            text = f"tensor.slice took offset {list(offset)} with extent {list(wanted)} of {list(source.shape)}"
-            window._pypto_overhang = text  # type: ignore[attr-defined]
-            return _drop_axes(window, drop_dims) if drop_dims else window
     valid = _available("tensor.slice", source, offset, wanted, clamp)
     inside = all(o + e <= b for o, e, b in zip(offset, box, source.shape, strict=True))
     if inside and pad_value is None:
@@ -243,8 +288,22 @@ def _drop_axes(window: torch.Tensor, dims: Sequence[int], keep: int = 1) -> torc
     valid = _valid_of(window)
     kept = [axis for axis in range(rank) if axis not in gone]
     empty = any(valid[axis] == 0 for axis in gone)
-    smaller = window[tuple([0 if axis in gone else slice(None) for axis in range(rank)])]
-    return _mark(smaller, [0 if empty else valid[axis] for axis in kept])
+    places = tuple([0 if axis in gone else slice(None) for axis in range(rank)])
+    smaller = _mark(window[places], [0 if empty else valid[axis] for axis in kept])
+    return _with_memory(smaller, window, lambda behind: None if empty else behind[places])
+
+
+def _with_memory(
+    seen: torch.Tensor, window: torch.Tensor, view: Callable[[torch.Tensor], torch.Tensor | None]
+) -> torch.Tensor:
+    """`seen`, another view of a window: where the window hangs over, it shows the same memory. `view` is that memory
+    seen alike; None or a RuntimeError where it cannot be."""
+    behind: torch.Tensor | None = getattr(window, "_pypto_behind", None)
+    if behind is None:
+        return seen
+    seen._pypto_behind = view(behind)  # type: ignore[attr-defined]
+    seen._pypto_overhang = window._pypto_overhang  # type: ignore[attr-defined]
+    return seen
 
 
 def _fresh(x: torch.Tensor) -> torch.Tensor:
@@ -281,8 +340,8 @@ def _write_region(
     extents = cells.shape
     if 0 in extents:
         return target
-    place = _cells_at(op, target, offsets, extents)
-    if _is_partial(target):
+    place = _cells_at(op, _memory_to_write(op, target, offsets, extents), offsets, extents)
+    if _is_partial(target) and not hasattr(target, "_pypto_overhang"):
         _mark(target, _union(op, _valid_of(target), offsets, extents))
     if not add:
         place.copy_(cells)
@@ -342,6 +401,13 @@ def _tile_store(
     A tile of lower rank covers the target's last axes; `shapes` lays a 2-D tile over more of them. Raises RuntimeError
     when the rectangle leaves the target.
     """
+    if shapes is None and not copy and tile.dim() == 2 == target.dim() and not (_is_partial(tile) or _is_add(atomic)):
+        row, column = offsets
+        if row >= 0 and column >= 0 and not _is_partial(target):
+            place = target[row : row + tile.shape[0], column : column + tile.shape[1]]
+            if place.shape == tile.shape:
+                place.copy_(tile)
+                return target
     target = _fresh(target) if copy else target
     cells = _partition(tile, shapes) if shapes and tile.dim() == 2 and len(shapes) > 2 else _cut(tile)
     return _write_region("tile.store", target, _at_rank("tile.store", cells, target.dim()), offsets, _is_add(atomic))
@@ -361,6 +427,7 @@ def _assemble(
 ) -> torch.Tensor:
     """Writes a tensor's valid rectangle into a target tensor. Raises RuntimeError when it leaves the target."""
     target = _fresh(target) if copy else target
+    _check_existing("tensor.assemble", source, (0,) * source.dim(), source.shape)
     cells = _at_rank("tensor.assemble", _cut(source), target.dim())
     return _write_region("tensor.assemble", target, cells, offset, _is_add(atomic))
 
@@ -386,8 +453,8 @@ def _tile_assemble(
 def _move(
     tile: torch.Tensor, *, target_memory: str = "Vec", blayout: str | None = None, slayout: str | None = None
 ) -> torch.Tensor:
-    """A tile in another on-chip memory: the same values."""
-    return tile
+    """A tile in another on-chip memory: the same values. A debug run copies it, as it marks the slots that are freed."""
+    return _fresh(tile) if _is_debug_run() else tile
 
 
 def _element(op: str, x: torch.Tensor, indices: Sequence[int] | int) -> tuple[int, ...]:
@@ -405,7 +472,8 @@ def _element(op: str, x: torch.Tensor, indices: Sequence[int] | int) -> tuple[in
 
 def _read(x: torch.Tensor, indices: Sequence[int] | int) -> float | int | bool:
     """One element as a Python number of its own. Raises RuntimeError outside the box."""
-    value: float | int | bool = x[_element("read", x, indices)].item()
+    place = _element("read", x, indices)
+    value: float | int | bool = _memory_of(x)[place].item()
     return value
 
 
@@ -418,5 +486,5 @@ def _write(
     if not (x.dtype.is_floating_point or x.dtype is torch.bool):
         limits = torch.iinfo(x.dtype)
         value = (int(value) - limits.min) % (1 << limits.bits) + limits.min
-    x[place] = value
+    _memory_to_write("write", x, place, (1,) * len(place))[place] = value
     return x

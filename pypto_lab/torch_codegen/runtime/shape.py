@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from pypto_lab.torch_codegen.runtime.memory import _window
+from pypto_lab.torch_codegen.runtime.memory import _window, _with_memory
 from pypto_lab.torch_codegen.runtime.values import _box, _cut, _is_partial, _mark, _valid_of
 
 
@@ -58,7 +58,16 @@ def _reshape(x: torch.Tensor, shape: Sequence[int], valid_shape: Sequence[int] |
         if any(v > c for v, c in zip(valid_shape, valid, strict=True)):
             raise RuntimeError(f"reshape: valid_shape {list(valid_shape)} is more than is valid, {list(valid)}")
         valid = tuple(valid_shape)
-    return _mark(_alias(_checked_reshape("reshape", x, shape), x), valid)
+    seen = _mark(_alias(_checked_reshape("reshape", x, shape), x), valid)
+    return _with_memory(seen, x, lambda behind: _packed_view(behind, valid))
+
+
+def _packed_view(x: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
+    """The same memory in another shape, None where it does not lie in one piece."""
+    try:
+        return x.view(tuple(shape))
+    except RuntimeError:
+        return None
 
 
 def _alias(view: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -76,7 +85,8 @@ def _transpose(x: torch.Tensor, axis1: int, axis2: int, valid_shape: Sequence[in
 
 def _transpose_view(x: torch.Tensor) -> torch.Tensor:
     """The last two axes swapped, in the same memory."""
-    return _mark(x.transpose(-2, -1), _swapped(_valid_of(x), True))
+    seen = _mark(x.transpose(-2, -1), _swapped(_valid_of(x), True))
+    return _with_memory(seen, x, lambda behind: behind.transpose(-2, -1))
 
 
 def _stored_transposed(x: torch.Tensor) -> bool:
@@ -108,7 +118,7 @@ def _tensor_view(
     valid = _carried_valid("tensor.view", stored.shape, _swapped(_valid_of(x), was_dn), lined)
     seen = _checked_reshape("tensor.view", stored, lined)
     viewed = seen.transpose(-2, -1) if is_dn else _alias(seen, x)
-    return _mark(viewed, valid_shape or _swapped(valid, is_dn))
+    return _with_memory(_mark(viewed, valid_shape or _swapped(valid, is_dn)), x, lambda _: None)
 
 
 def _reinterpret_view(
@@ -133,7 +143,7 @@ def _reinterpret_view(
     if target and tuple(target) != tuple(seen.shape):
         valid = list(_carried_valid("reinterpret_view", seen.shape, valid, target))
         seen = _checked_reshape("reinterpret_view", seen, target)
-    return _mark(_alias(seen, x), valid)
+    return _with_memory(_mark(_alias(seen, x), valid), x, lambda _: None)
 
 
 def _concat(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -78,6 +78,16 @@ def _undefined_bytes(count: int) -> torch.Tensor:
     return torch.full((count,), 255 if isinstance(_UNDEFINED, str) else 66 + _UNDEFINED % 2 * 128, dtype=torch.uint8)
 
 
+def _is_debug_run() -> bool:
+    return _UNDEFINED is not None
+
+
+def _forget(x: torch.Tensor) -> None:
+    """Marks every cell as undefined in a debug run."""
+    if _UNDEFINED is not None:
+        x[...] = torch.full((), _marker(x.dtype), dtype=torch.float32).to(x.dtype)
+
+
 def _box(data: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """`data` (valid cells) inside a box of `shape`; the other cells are undefined. No copy when it fills the box."""
     shape = tuple(int(s) for s in shape)

@@ -57,9 +57,15 @@ def _source(file: str, text: str) -> Listing:
     short = file.replace("\\", "/").rpartition("/")[2]
     if not text.startswith(DUMP_MARK):
         return Listing(short, file, 1, tuple(lines), {})
+    lines = [_narrowed(line) for line in lines]
     folded = [fold(line) for line in lines]
     full = {i: line for i, (line, cut) in enumerate(zip(lines, folded, strict=True), 1) if line != cut}
     return Listing(short, file, 1, tuple(folded), full)
+
+
+def _narrowed(line: str) -> str:
+    """A line indented by two spaces a level instead of four."""
+    return line[(len(line) - len(line.lstrip(" "))) // 2 :]
 
 
 def fold(line: str) -> str:

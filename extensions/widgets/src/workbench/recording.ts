@@ -85,8 +85,8 @@ export class Recording {
     for (let i = 0; i < step.length; i++) {
       const names = this.names[frame[i] as number];
       const text = this.data.names[name[i] as number] as string;
-      let history = names?.get(text);
-      if (!history) names?.set(text, (history = { steps: [], values: [] }));
+      const history: History = names?.get(text) ?? { steps: [], values: [] };
+      names?.set(text, history);
       history.steps.push(step[i] as number);
       history.values.push(value[i] as number);
       for (const tensor of this.tensorsOf(value[i] as number)) {
@@ -98,8 +98,8 @@ export class Recording {
 
   #readWrites(): void {
     this.data.writes.forEach(([step, storage, offset, shape, strides, item], id) => {
-      let writes = this.#writes.get(storage);
-      if (!writes) this.#writes.set(storage, (writes = { ids: [], steps: [], lows: [], highs: [] }));
+      const writes = this.#writes.get(storage) ?? { ids: [], steps: [], lows: [], highs: [] };
+      this.#writes.set(storage, writes);
       writes.ids.push(id);
       writes.steps.push(step);
       writes.lows.push(offset);

@@ -1,0 +1,1 @@
+"""The passes, one a file, each a function `run(program, context) -> program`."""

@@ -1,0 +1,123 @@
+"""The pass manager: runs the passes in order, and records after each what the program is, what changed, what holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_lab.ir import nodes as n
+from pypto_lab.ir.diagnostics import Diagnostic
+from pypto_lab.ir.equal import structurally_equal
+from pypto_lab.ir.printer import print_program
+from pypto_lab.ir.verifier import stage_of, verify
+from pypto_lab.lowering.context import Context, Pass
+from pypto_lab.lowering.passes import (
+    convert_to_ssa,
+    ctrl_flow_transform,
+    flatten_call_expr,
+    inline_functions,
+    normalize_stmt_structure,
+    outline_cluster_scopes,
+    outline_hierarchy_scopes,
+    outline_incore_scopes,
+    simplify,
+    unroll_loops,
+)
+from pypto_lab.lowering.target import target_of
+
+PASSES: tuple[tuple[int, str, Pass], ...] = (
+    (1, "InlineFunctions", inline_functions.run),
+    (2, "UnrollLoops", unroll_loops.run),
+    (3, "CtrlFlowTransform", ctrl_flow_transform.run),
+    (4, "ConvertToSSA", convert_to_ssa.run),
+    (5, "Simplify", simplify.run),
+    (6, "NormalizeStmtStructure", normalize_stmt_structure.run),
+    (7, "FlattenCallExpr", flatten_call_expr.run),
+    (8, "OutlineHierarchyScopes", outline_hierarchy_scopes.run),
+    (9, "OutlineIncoreScopes", outline_incore_scopes.run),
+    (10, "OutlineClusterScopes", outline_cluster_scopes.run),
+)
+"""Number (the compiler's own), name and function of each pass, in the order they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The program after one pass. `changed` names the functions the pass changed, made or removed; `findings` are
+    the invariants that do not hold (none in a sound lowering)."""
+
+    name: str
+    number: int
+    program: n.Program
+    changed: tuple[str, ...]
+    findings: tuple[Diagnostic, ...]
+
+    @property
+    def file_name(self) -> str:
+        """The dump's name as the compiler writes it, e.g. `04_after_ConvertToSSA.py`."""
+        return "00_frontend.py" if self.number == 0 else f"{self.number:02d}_after_{self.name}.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A lowering: every stage from the front end on, and the program after the last one."""
+
+    stages: tuple[Stage, ...]
+    program: n.Program
+    arch: str
+
+    def stage(self, number: int) -> Stage:
+        """The stage after pass `number`. Raises KeyError for a pass that did not run."""
+        for stage in self.stages:
+            if stage.number == number:
+                return stage
+        raise KeyError(f"no pass {number} ran; the stages are {[s.number for s in self.stages]}")
+
+    def write(self, directory: str | Path) -> list[Path]:
+        """Writes `passes_dump/NN_after_<Pass>.py` below a directory, in the compiler's text; returns the files."""
+        folder = Path(directory) / "passes_dump"
+        folder.mkdir(parents=True, exist_ok=True)
+        files = []
+        for stage in self.stages:
+            path = folder / stage.file_name
+            path.write_text(print_program(stage.program), encoding="utf-8")
+            files.append(path)
+        return files
+
+
+def lower(
+    program: n.Program,
+    arch: str = "a2a3",
+    *,
+    until: int | None = None,
+    passes: Sequence[tuple[int, str, Pass]] = PASSES,
+) -> Lowered:
+    """Lowers a program for `arch` ("a2a3" or "a5"), up to and including pass number `until` (None: all).
+
+    Raises LabError, at the user's line, for what the compiler refuses; ValueError for an unknown arch.
+    """
+    context = Context(target_of(arch), program.sources)
+    stages = [_stage("frontend", 0, program, program)]
+    for number, name, run in passes:
+        if until is not None and number > until:
+            break
+        after = run(program, context)
+        stages.append(_stage(name, number, program, after))
+        program = after
+    return Lowered(tuple(stages), program, arch)
+
+
+def _stage(name: str, number: int, before: n.Program, after: n.Program) -> Stage:
+    findings = verify(after, stage=stage_of(f"{number:02d}_"))
+    return Stage(name, number, after, changed_functions(before, after), tuple(findings))
+
+
+def changed_functions(before: n.Program, after: n.Program) -> tuple[str, ...]:
+    """Names of functions that are new, gone or different, in the new order, those gone last."""
+    old, new = before.functions, after.functions
+    changed = [k for k, f in new.items() if k not in old or not _same(old[k], f)]
+    return (*changed, *(k for k in old if k not in new))
+
+
+def _same(before: n.Function, after: n.Function) -> bool:
+    return before is after or structurally_equal(before, after, memrefs=True)

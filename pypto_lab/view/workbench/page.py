@@ -1,0 +1,132 @@
+"""The workbench without a kernel: a page of its own that steps offline, and a static form for nbconvert and GitHub."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+from typing import TYPE_CHECKING, Any
+
+from pypto_lab.view import assets
+from pypto_lab.view.parts import Chip, Code, Figure, Pre, Report, Stack, Tabs, to_html
+from pypto_lab.view.workbench import drawing, text
+from pypto_lab.view.workbench.tiles import SIDE, Tile
+
+if TYPE_CHECKING:
+    from pypto_lab.view.workbench.bench import Workbench
+
+LARGEST_PAGE = 48 << 20
+"""Bytes of cells that a page carries before compression; beyond it tiles are drawn coarser, then left out."""
+
+_SIDES = (SIDE, 64, 32)
+_STATIC_LINES = 60
+
+
+def page(bench: Workbench) -> str:
+    """The whole page: style, script, timeline and cells inlined."""
+    heads, cells, left = _cells(bench)
+    about = {"tiles": heads, "cursor": cursor_state(bench), "left": left}
+    body = "".join(
+        f'<script type="application/octet-stream" id="{name}">{base64.b64encode(data).decode()}</script>'
+        for name, data in (
+            ("pw-timeline", bench.packed()),
+            ("pw-heads", gzip.compress(json.dumps(about).encode(), 6, mtime=0)),
+            ("pw-cells", gzip.compress(cells, 6, mtime=0)),
+        )
+    )
+    title = html.escape(f"{bench.title} - PyPTO Lab workbench")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{assets.text('graph.css')}{assets.text('workbench.css')}</style></head>\n"
+        f'<body class="pw-alone"><main><h1 class="pw-sr">{title}</h1><div data-pw-page></div></main>'
+        f'<noscript><pre>{html.escape(bench.text())}</pre></noscript>\n{body}\n<script type="module">'
+        f"{assets.text('workbench.js')}</script></body></html>\n"
+    )
+
+
+def cursor_state(bench: Workbench) -> dict[str, Any]:
+    """The session's cursor as the browser keeps it."""
+    focus = bench.session.focus
+    iteration = focus.iteration
+    turns = None if iteration is None else [iteration] if isinstance(iteration, int) else list(iteration)
+    return {
+        "position": bench.session.position, "lane": focus.lane, "block": focus.block, "task": focus.task,
+        "iteration": turns, "following": bench.session.following,
+    }  # fmt: skip
+
+
+def _cells(bench: Workbench) -> tuple[list[dict[str, Any]], bytes, str]:
+    """Heads of the tiles with where their numbers begin, the numbers, and what to say of a tile that is left out.
+
+    Tiles with the same numbers share them.
+    """
+    for side in _SIDES:
+        heads, cells = _packed(bench, side)
+        if len(cells) <= LARGEST_PAGE:
+            return heads, cells, ""
+    return heads, cells[:LARGEST_PAGE], "left out of this page: it would be too large"
+
+
+def _packed(bench: Workbench, side: int) -> tuple[list[dict[str, Any]], bytes]:
+    places: dict[bytes, int] = {}
+    heads: list[dict[str, Any]] = []
+    out = bytearray()
+    for tile in _tiles(bench, side):
+        digest = hashlib.blake2b(tile.data, digest_size=16).digest()
+        if digest not in places:
+            if len(out) + len(tile.data) > LARGEST_PAGE and side == _SIDES[-1]:
+                continue
+            out += b"\0" * (-len(out) % 8)
+            places[digest] = len(out)
+            out += tile.data
+        heads.append({**tile.head(), "at": places[digest]})
+    return heads, bytes(out)
+
+
+def _tiles(bench: Workbench, side: int) -> list[Tile]:
+    out = []
+    for key in bench.keys():
+        out.append(bench.tiles.tile(key, side))
+        if bench.tiles.golden_of(int(key.partition("@")[0])) is not None:
+            out += [bench.tiles.tile(f"{key}!{mode}", side) for mode in ("expected", "difference")]
+    return [*out, *(n.tile for n in bench.numbers if n.tile is not None)]
+
+
+# --- without scripts -------------------------------------------------------------------------------------------------
+
+
+def static_html(bench: Workbench) -> str:
+    """The state at the cursor as tables and pictures: works without scripts, a kernel or a network."""
+    return to_html(static_part(bench))
+
+
+def static_part(bench: Workbench) -> Report:
+    """The same as a tree of parts."""
+    session, facts = bench.session, bench.recording.facts
+    shown = [
+        ("Timeline", Stack((drawing.timeline_figure(bench), text.lanes_table(bench)))),
+        ("Variables", text.variables_table(bench)),
+    ]
+    tile = drawing.tile_figure(bench)
+    if tile is not None:
+        shown.append(("Tile", tile))
+    if "queues" in bench.views:
+        shown.append(("Queues", text.queues_table(bench)))
+    listing = next(iter(bench.sources), bench.script)
+    line = text.line_in(bench, listing)
+    first = max(0, (line or listing.first) - listing.first - _STATIC_LINES // 2)
+    rows = listing.lines[first : first + _STATIC_LINES]
+    shown.append(("Source", Code("\n".join(rows), f"{listing.name}, from line {listing.first + first}")))
+    shown += [(n.name, Pre("\n".join(n.comparison.lines()))) for n in bench.numbers]
+    if bench.graph is not None:
+        svg = bench.graph.svg(standalone=False, prefix="pw-static-")
+        shown.append(("Graph", Figure(svg, f"IR graph of {bench.title}", bench.graph.text())))
+    chips = [Chip(facts.status, True if bench.recording.ok else False), Chip(f"seed {facts.seed}")]
+    if bench.numbers:
+        right = all(n.comparison.ok for n in bench.numbers)
+        chips.insert(0, Chip("match" if right else "mismatch", right))
+    where = f"step {session.position} of {len(session)}"
+    return Report(bench.title, where, tuple(chips), Tabs(tuple(shown), f"Recording of {bench.title}"))
