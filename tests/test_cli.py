@@ -182,7 +182,7 @@ def test_interruption_ends_with_a_short_line(tmp_path):
 
 
 UP_DOWN = KERNELS / "k17_bias_updown" / "kernel.py"
-UP_DOWN_LAST = next((KERNELS.parent / "dumps" / "k17_bias_updown").glob("49_*.py"))
+UP_DOWN_LAST = next((KERNELS.parent / "dumps" / "k17_bias_updown").rglob("49_*.py"))
 
 
 def test_a_recording_is_made_and_opened(tmp_path, capsys):

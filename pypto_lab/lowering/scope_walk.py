@@ -1,4 +1,4 @@
-"""Replacing scopes by calls: walks a body, knowing for each scope what is read after it."""
+"""Replacing scopes by calls: walks a body in single-assignment form, knowing for each scope what is read after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.lowering.outlining import read_after
-from pypto_lab.lowering.uses import read_in
 
 Replace = Callable[[n.Scope, set[n.Var]], n.Body | None]
 """Gets a scope and the variables read after it; gives what stands there instead, or None to look inside."""
@@ -35,10 +34,7 @@ def _inside(stmt: n.Stmt, replace: Replace, after: set[n.Var]) -> n.Stmt:
     match stmt:
         case n.If():
             parts = ("then_body", "else_body")
-        case n.For() | n.While():
-            parts = ("body",)
-            after = after | set(read_in(stmt.body))  # an iteration reads what the one before left
-        case n.Scope():
+        case n.For() | n.While() | n.Scope():
             parts = ("body",)
         case _:
             return stmt
