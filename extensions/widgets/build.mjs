@@ -1,7 +1,9 @@
 // Builds the browser side into the Python package. `node build.mjs [OUT]` writes elsewhere, for the test that compares.
 import { build } from "esbuild";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { dirname, join, resolve } from "node:path";
+import { gzipSync } from "node:zlib";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const outdir = resolve(process.argv[2] ?? join(here, "../../pypto_lab/view/static"));
@@ -24,8 +26,12 @@ await build({
   minify: false,
   format: "esm",
   platform: "node",
-  external: ["./viz.js"],
   outExtension: { ".js": ".mjs" },
   entryPoints: ["src/draw.ts"],
 });
 await build({ ...common, bundle: false, minify: false, loader: { ".md": "copy" }, entryPoints: ["src/THIRD_PARTY.md"] });
+
+// Most of what ships is Graphviz: it is kept compressed, and unpacked by who uses it.
+const library = join(outdir, "viz.js");
+writeFileSync(`${library}.gz`, gzipSync(readFileSync(library), { level: 9 }));
+rmSync(library);

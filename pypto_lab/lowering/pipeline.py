@@ -13,6 +13,7 @@ from pypto_lab.ir.printer import print_program
 from pypto_lab.ir.verifier import stage_of, verify
 from pypto_lab.lowering.context import Context, Pass
 from pypto_lab.lowering.passes import (
+    convert_tensor_to_tile_ops,
     convert_to_ssa,
     ctrl_flow_transform,
     flatten_call_expr,
@@ -37,6 +38,7 @@ PASSES: tuple[tuple[int, str, Pass], ...] = (
     (8, "OutlineHierarchyScopes", outline_hierarchy_scopes.run),
     (9, "OutlineIncoreScopes", outline_incore_scopes.run),
     (10, "OutlineClusterScopes", outline_cluster_scopes.run),
+    (11, "ConvertTensorToTileOps", convert_tensor_to_tile_ops.run),
 )
 """Number (the compiler's own), name and function of each pass, in the order they run."""
 

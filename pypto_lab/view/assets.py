@@ -1,7 +1,11 @@
-"""The built files of the browser side (`static/`, made from `extensions/widgets`); they ship with the package."""
+"""The built files of the browser side (`static/`, made from `extensions/widgets`); they ship with the package.
+
+The large Graphviz library is kept compressed (`viz.js.gz`).
+"""
 
 from __future__ import annotations
 
+import gzip
 from functools import cache
 from pathlib import Path
 
@@ -18,4 +22,6 @@ def path(name: str) -> Path:
 
 @cache
 def text(name: str) -> str:
-    return path(name).read_text(encoding="utf-8")
+    """The text of a built file; one that ends in `.gz` is unpacked."""
+    data = path(name).read_bytes()
+    return (gzip.decompress(data) if name.endswith(".gz") else data).decode("utf-8")

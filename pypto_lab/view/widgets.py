@@ -5,7 +5,6 @@ All graph widgets share one hidden model that holds the Graphviz library, so the
 
 from __future__ import annotations
 
-import gzip
 from functools import cache
 from typing import Any
 
@@ -60,7 +59,7 @@ def _classes() -> tuple[type[Any], type[Any]]:
 
 @cache
 def _library() -> Any:
-    return _classes()[0](source=gzip.compress(assets.path("viz.js").read_bytes(), 9, mtime=0))
+    return _classes()[0](source=assets.path("viz.js.gz").read_bytes())
 
 
 def graph_widget(graph: Graph) -> Any:

@@ -144,8 +144,6 @@ def test_the_box_of_a_load_may_hang_over_when_the_request_does_not() -> None:
 def test_a_broken_promise_is_named(offsets: list[int], window: list[int], words: str) -> None:
     with pytest.raises(RuntimeError, match=f"tile.load: {words}"):
         memory._tile_load(X, offsets, window)
-    with pytest.raises(RuntimeError, match=r"tensor.slice"):
-        memory._tensor_slice(X, window, offsets)
     with pytest.raises(RuntimeError, match=r"tile.slice"):
         memory._tile_slice(X, window, offsets)
 

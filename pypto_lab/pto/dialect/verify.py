@@ -239,6 +239,24 @@ def _loop(function: Function, instruction: Instruction, arch: str) -> Iterator[D
         yield Diagnostic("E605", f"scf.for: step {step} is not positive; an assembler drops the body or never ends")
 
 
+def _while(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
+    """What a loop's condition passes on is what its body takes and what it results in; the body yields what it began
+    with."""
+    if len(instruction.blocks) != 2:
+        yield Diagnostic("E603", f"scf.while has {len(instruction.blocks)} regions instead of two")
+        return
+    before, after = instruction.blocks
+    ends = [block.instructions[-1] if block.instructions else None for block in (before, after)]
+    if ends[0] is None or ends[0].name != "scf.condition" or ends[1] is None or ends[1].name != "scf.yield":
+        yield Diagnostic("E603", "scf.while: the first region ends in scf.condition, the second in scf.yield")
+        return
+    passed = [v.type for v in ends[0].operands[1:]]
+    if passed != [v.type for v in after.arguments] or passed != [v.type for v in instruction.results]:
+        yield Diagnostic("E603", "scf.while: what the condition passes on is not what the body and the results take")
+    if [v.type for v in ends[1].operands] != [v.type for v in before.arguments]:
+        yield Diagnostic("E603", "scf.while: the body does not yield what the loop carries")
+
+
 def _window(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
     """A window of a tile stays inside it and keeps its element type and order."""
     source, result = instruction.operands[0].type, instruction.results[0]
@@ -280,6 +298,7 @@ _CHECKS = {
     "pto.make_tensor_view": _view,
     "pto.partition_view": _view,
     "scf.for": _loop,
+    "scf.while": _while,
     "pto.subview": _window,
     "pto.subset": _window,
     "pto.treshape": _reshape,

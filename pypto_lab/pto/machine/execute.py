@@ -14,7 +14,7 @@ from pypto_lab.pto.dialect.types import CAPACITY, PointerType
 from pypto_lab.pto.dialect.verify import check
 from pypto_lab.pto.machine import arrange, compute, findings, moves, pipes, products, scalars
 from pypto_lab.pto.machine.dtypes import SCALAR_BITS
-from pypto_lab.pto.machine.lane import Handler, Lane, Launch
+from pypto_lab.pto.machine.lane import MAX_STEPS, Handler, Lane, Launch
 from pypto_lab.pto.machine.memory import Writers, pointer_to
 from pypto_lab.pto.machine.scheduler import Deadlock, Scheduler
 from pypto_lab.pto.parse import Unit, parse, read
@@ -47,6 +47,7 @@ def execute(
     seed: int = 0,
     verify: bool = True,
     vector_lanes: int | None = None,
+    max_steps: int = MAX_STEPS,
 ) -> findings.ExecutionResult:
     """Runs `function` of a `.pto` file: a path, a `Unit` that was read, or (with line breaks in it) the text itself.
 
@@ -54,7 +55,7 @@ def execute(
     `args` are values of the parameters in the text's order, those the launch fills in (block and lane index) left out;
     tensors are written in place. `arch` defaults to the module's. A vector function runs on two lanes when it asks
     for its lane or splits tiles, unless `vector_lanes` says so. `seed` chooses the order of lanes (0: as long as one
-    can go on). Raises LabError: text that cannot be read or is not valid (unless `verify` is off), arguments that do
+    can go on). A lane that executes more than `max_steps` ops is taken for endless. Raises LabError: text that cannot be read or is not valid (unless `verify` is off), arguments that do
     not fit (E630), and ExecutionError where a run cannot go on, deadlocks included.
     """
     loaded = _loaded(unit)
@@ -66,7 +67,7 @@ def execute(
     if target not in CAPACITY:
         known = ", ".join(CAPACITY)
         raise LabError([Diagnostic(findings.BAD_ARGUMENT, f"no architecture `{target}`", hint=f"one of {known}")])
-    launch = Launch(target, loaded.file, loaded.sources, functions, block_num, handlers=HANDLERS)
+    launch = Launch(target, loaded.file, loaded.sources, functions, block_num, max_steps, handlers=HANDLERS)
     launch.writers = Writers() if block_num > 1 else None
     lanes = _run_blocks(launch, members, args, seed, vector_lanes or _vector_lanes(members))
     _report_dead_stores(launch)

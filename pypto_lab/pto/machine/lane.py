@@ -19,6 +19,9 @@ from pypto_lab.pto.machine.memory import Window, Writers
 MAX_STEPS = 20_000_000
 """Ops a lane may execute before a run is taken for endless."""
 
+MISFITS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What an op raises that is fed something it is not made for; verified text does not come to that."""
+
 Handler = Callable[["Lane", Instruction], None]
 
 
@@ -41,6 +44,7 @@ class Launch:
     sources: dict[str, str]
     functions: Mapping[str, Function]
     blocks: int
+    max_steps: int = MAX_STEPS
     log: findings.FindingLog = field(default_factory=findings.FindingLog)
     origins: list[str] = field(default_factory=lambda: ["", ""])
     """Texts of the shadow codes: who read something undefined first."""
@@ -96,14 +100,21 @@ class Lane:
             if name in ("scf.yield", "func.return", "scf.condition"):
                 return self.all_of(instruction.operands)
             self.current = instruction
-            self.steps += 1
-            if self.steps > MAX_STEPS:
-                self.fail(findings.ENDLESS, f"{MAX_STEPS} ops executed and no end in sight", instruction)
+            self.step(instruction)
             handler = handlers.get(name)
             if handler is None:
                 self.fail(findings.NOT_MODELLED, "this machine cannot execute the op", instruction)
-            handler(self, instruction)
+            try:
+                handler(self, instruction)
+            except MISFITS as error:
+                self.fail(findings.NOT_MODELLED, f"cannot be executed as it stands: {error}", instruction)
         return ()
+
+    def step(self, instruction: Instruction) -> None:
+        """Counts an op or a turn of a loop. Stops the run when there is no end in sight."""
+        self.steps += 1
+        if self.steps > self.launch.max_steps:
+            self.fail(findings.ENDLESS, f"{self.launch.max_steps} ops executed and no end in sight", instruction)
 
     def get(self, value: Value) -> Any:
         return self.values[value.slot]

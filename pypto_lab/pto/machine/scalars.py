@@ -234,6 +234,7 @@ def _for(lane: Lane, instruction: Instruction) -> None:
     carried = lane.all_of(instruction.operands[3:])
     lane.loops.append(lane.steps + 1)
     for index in range(low, high, step):
+        lane.step(instruction)
         lane.set(body.arguments[0], index)
         for argument, value in zip(body.arguments[1:], carried, strict=True):
             lane.set(argument, value)
@@ -268,7 +269,7 @@ def _while(lane: Lane, instruction: Instruction) -> None:
         for argument, value in zip(after.arguments, passed, strict=True):
             lane.set(argument, value)
         carried = lane.run(after)
-        lane.steps += 1
+        lane.step(instruction)
     lane.loops.pop()
     for result, value in zip(instruction.results, passed, strict=True):
         lane.set(result, value)

@@ -34,7 +34,7 @@ class _Memory:
         end = offset + math.prod(extents) * width
         if offset < 0 or end > self.size:
             raise RuntimeError(
-                f"{list(extents)} of {dtype} at {offset} leaves {self.name}, which has {self.size} bytes"
+                f"{list(extents)} of {dtype} at {offset} leaves {self.name} of {self.size} bytes"
             )
         if offset % width:
             raise RuntimeError(f"{dtype} at {offset} of {self.name} starts inside an element")

@@ -202,10 +202,10 @@ def _tensor_slice(
     source = _memory_of(source)
     box = tuple(shape)
     wanted = box if not valid_shape else tuple(valid_shape)
-    if not clamp and min(offset, default=0) >= 0 and 0 not in wanted:
-        if any([o + w > b for o, w, b in zip(offset, wanted, source.shape, strict=True)]):
-            window = _hanging_over(source, box, offset, wanted)
-            return _drop_axes(window, drop_dims) if drop_dims else window
+    past = any(o + w > b for o, w, b in zip(offset, wanted, source.shape, strict=True))
+    if past and not clamp and min(offset, default=0) >= 0 and 0 not in wanted:
+        window = _hanging_over(source, box, offset, wanted)
+        return _drop_axes(window, drop_dims) if drop_dims else window
     if wanted == box and not (clamp or _is_partial(source)) and pad_value is None:
         window = _cells_at("tensor.slice", source, offset, box)
         return _drop_axes(window, drop_dims) if drop_dims else window
@@ -453,7 +453,7 @@ def _tile_assemble(
 def _move(
     tile: torch.Tensor, *, target_memory: str = "Vec", blayout: str | None = None, slayout: str | None = None
 ) -> torch.Tensor:
-    """A tile in another on-chip memory: the same values. A debug run copies it, as it marks the slots that are freed."""
+    """A tile in another on-chip memory: the same values. A debug run copies it: it marks the slots that are freed."""
     return _fresh(tile) if _is_debug_run() else tile
 
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pypto_lab.torch_codegen.runtime import memory, values
+from pypto_lab.torch_codegen.runtime import memory, shape, values
 
 from .standing_alone import evaluate
 
@@ -88,9 +88,10 @@ def test_a_poisoned_tail_stays_out_of_the_target(monkeypatch: pytest.MonkeyPatch
     assert holder.isnan().sum() == 4 * 8 - 6, "an insert moves the whole box, so the marker shows"
 
 
-def test_a_host_view_may_hang_over_until_the_missing_cells_are_read() -> None:
+@pytest.mark.filterwarnings("ignore:tensor.slice took")
+def test_a_window_may_hang_over_until_a_missing_cell_is_used() -> None:
     table = torch.arange(6)
-    window = memory._tensor_slice(table, [4], [4], view=True)
+    window = memory._tensor_slice(table, [4], [4])
     assert memory._read(window, [1]) == 5
     with pytest.raises(RuntimeError, match=r"tensor\.slice took offset \[4\] with extent \[4\] of \[6\]"):
         memory._read(window, [2])
@@ -98,10 +99,41 @@ def test_a_host_view_may_hang_over_until_the_missing_cells_are_read() -> None:
     with pytest.raises(RuntimeError, match=r"tile\.load: .* is not there"):
         memory._tile_load(window, [0], [4])
     with pytest.raises(RuntimeError, match=r"offset -1"):
-        memory._tensor_slice(table, [4], [-1], view=True)
-    inside = memory._tensor_slice(table, [2], [4], view=True)
-    inside[0] = -1
-    assert table[4] == -1
+        memory._tensor_slice(table, [4], [-1])
+    with pytest.raises(RuntimeError, match=r"tensor\.assemble: .* is not there"):
+        memory._assemble(torch.zeros(4, dtype=torch.int64), window, [0])
+
+
+@pytest.mark.filterwarnings("ignore:tensor.slice took")
+def test_an_overhanging_window_shows_the_tensors_memory() -> None:
+    table = torch.arange(24.0).reshape(6, 4)
+    window = memory._tensor_slice(table, [4, 4], [4, 0])
+    memory._tile_store(torch.full((1, 4), -1.0), [1, 0], window)
+    memory._write(window, [0, 3], -2.0)
+    assert table[5].tolist() == [-1.0] * 4
+    assert table[4, 3] == -2
+    with pytest.raises(RuntimeError, match=r"tile\.store: .* is not there"):
+        memory._tile_store(torch.zeros(2, 4), [1, 0], window)
+    with pytest.raises(RuntimeError, match=r"write: index|write: offset"):
+        memory._write(window, [2, 0], 0.0)
+    table[4, 0] = 7
+    assert memory._read(window, [0, 0]) == 7, "a later write by others shows through"
+    row = memory._tensor_slice(window, [1, 4], [1, 0], [], [0])
+    memory._write(row, [0], 9.0)
+    flat = shape._reshape(memory._tensor_slice(window, [3, 4], [0, 0]), [12])
+    memory._write(flat, [1], 8.0)
+    assert (table[5, 0], table[4, 1]) == (9, 8)
+
+
+def test_an_overhanging_window_is_told_of_once_and_poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_HANGING", set())
+    monkeypatch.setattr(values, "_UNDEFINED", "nan")
+    table = torch.ones(6)
+    with pytest.warns(RuntimeWarning, match="cells past the end are undefined") as told:
+        windows = [memory._tensor_slice(table, [4], [start]) for start in (2, 3, 4)]
+    assert len(told) == 1
+    assert [int(w.isnan().sum()) for w in windows] == [0, 1, 2]
+    assert not memory._tensor_slice(table, [4], [4], clamp=True).isnan()[:2].any()
 
 
 def test_marks_follow_writes_into_a_partly_valid_target() -> None:

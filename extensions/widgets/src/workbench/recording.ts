@@ -149,7 +149,7 @@ export class Recording {
   sourceOf(step: number): string {
     const statement = this.statementOf(step);
     if (!statement) return "-";
-    return statement[8] > 0 ? `${statement[9]}:${statement[8]}` : `script:${statement[2]}`;
+    return statement[8] > 0 ? `${shortName(statement[9])}:${statement[8]}` : `script:${statement[2]}`;
   }
 
   /** The line people know a step by: `line 33`, or `script line 41`. */
@@ -248,3 +248,6 @@ export class Recording {
     return Math.max(binding.step, this.lastWrite(binding.value, position));
   }
 }
+
+/** A file's name without its folders. */
+export const shortName = (file: string): string => file.split(/[\\/]/).pop() ?? file;

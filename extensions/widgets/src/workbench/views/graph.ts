@@ -34,10 +34,10 @@ export class GraphView implements View {
       const line = Number(element.dataset["line"]);
       const file = graph.files[element.id.slice(prefix.length)] ?? null;
       if (this.bench.cursor.statementsAt({ file: this.#fileOf(file), line }).size === 0) continue;
-      const name = element.querySelector("title")?.textContent ?? `line ${line}`;
+      const words = [...element.querySelectorAll("text")].map((t) => t.textContent?.trim()).join(" ");
       element.setAttribute("role", "button");
       element.setAttribute("tabindex", "0");
-      element.setAttribute("aria-label", `${name}; go to its step`);
+      element.setAttribute("aria-label", `${words}, line ${line}: go to its step`);
       this.#nodes.push({ element, line, file: this.#fileOf(file) });
     }
   }
@@ -74,8 +74,9 @@ export class GraphView implements View {
   #reveal(node: SVGGElement): void {
     const box = node.getBoundingClientRect();
     const area = this.element.getBoundingClientRect();
-    if (box.top < area.top || box.bottom > area.bottom) this.element.scrollTop += box.top - area.top - area.height / 2;
-    if (box.left < area.left || box.right > area.right) this.element.scrollLeft += box.left - area.left - area.width / 2;
+    const edge = 40;
+    if (box.top < area.top + edge || box.bottom > area.bottom - edge) this.element.scrollTop += box.top - area.top - area.height / 2;
+    if (box.left < area.left + edge || box.right > area.right - edge) this.element.scrollLeft += box.left - area.left - area.width / 2;
   }
 
   #go(target: EventTarget | null): void {

@@ -65,14 +65,18 @@ export class MemoryView implements View {
       return;
     }
     this.#body.className = `pw-scroll pw-memory ${laneClass(lane)}`;
-    this.#body.innerHTML = spaces.map((space) => this.#space(space, lives)).join("");
+    this.#body.innerHTML = spaces.map((space) => this.#space(space, lives, this.#width(spaces.length))).join("");
   }
 
-  #space(space: string, all: readonly Life[]): string {
+  #width(spaces: number): number {
+    const room = (this.#body.clientWidth || 900) - 24;
+    return Math.max(230, Math.min(520, Math.floor(room / Math.max(1, spaces)) - 18));
+  }
+
+  #space(space: string, all: readonly Life[], width: number): string {
     const lives = all.filter((life) => life.space === space);
     const steps = [...new Set(all.flatMap((life) => [life.from, life.to]))].sort((a, b) => a - b);
     const row = 20;
-    const width = 250;
     const base = Math.min(...lives.map((life) => life.address));
     const top = Math.max(...lives.map((life) => life.address + life.bytes));
     const x = (address: number): number => 44 + ((width - 52) * (address - base)) / Math.max(1, top - base);

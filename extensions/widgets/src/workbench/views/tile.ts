@@ -81,9 +81,9 @@ export class TileView implements View {
     const tile = key ? this.bench.tiles.get(key) : undefined;
     this.#shown = null;
     if (!variable || !tile) return this.#nothing(variable, key);
+    this.#drawStats(variable, tile); // before the map: it takes the room that is left
     if (this.#form === "map") this.#drawMap(variable, tile);
     else this.#drawTable(variable, tile);
-    this.#drawStats(variable, tile);
   }
 
   #title(v: Variable): string {
