@@ -30,6 +30,7 @@ _HOMES = {
     "compare": "pypto_lab.numerics.compare",
     "compare_memories": "pypto_lab.numerics.memories",
     "order_check": "pypto_lab.numerics.orders",
+    "race_check": "pypto_lab.numerics.races",
     "undefined_reads": "pypto_lab.numerics.poison",
     "diff": "pypto_lab.numerics.diff",
     "validate": "pypto_lab.numerics.validate",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from pypto_lab.numerics.memories import compare_memories
     from pypto_lab.numerics.orders import order_check
     from pypto_lab.numerics.poison import undefined_reads
+    from pypto_lab.numerics.races import race_check
     from pypto_lab.numerics.validate import validate
     from pypto_lab.record.archive import open_archive as open
     from pypto_lab.record.live import LiveRecording
@@ -68,8 +70,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Diagnostic", "LabError", "LiveRecording", "Program", "Recording", "Session", "__version__", "case", "compare",
     "compare_memories", "diff", "graph", "load", "load_ipython_extension", "load_module", "open", "order_check",
-    "record", "run", "run_main", "stand_ins", "torch_codegen", "undefined_reads", "unload_ipython_extension",
-    "validate",
+    "race_check", "record", "run", "run_main", "stand_ins", "torch_codegen", "undefined_reads",
+    "unload_ipython_extension", "validate",
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ HELP: Mapping[str, str] = {
     "--stage": "how far to compile before running: frontend, lowered, pto, all",
     "--check-shapes": "check every value's shape and valid shape while running",
     "--poison": "run again with undefined cells set to NaN: an output that changes reads padding",
+    "--step": "record the run and show the workbench: step forwards and backwards, tiles, queues, who wrote what",
     "--seed": "seed of the inputs and of the order of lanes",
     "--tol": "relative and absolute tolerance (default: RTOL and ATOL of the cell, else what the dtype needs)",
 }
@@ -50,6 +51,7 @@ class PyptoMagics(Magics):
     @argument("--stage", default="frontend", metavar="STAGE", help=HELP["--stage"])
     @argument("--check-shapes", action="store_true", help=HELP["--check-shapes"])
     @argument("--poison", action="store_true", help=HELP["--poison"])
+    @argument("--step", action="store_true", help=HELP["--step"])
     @argument("--seed", type=int, default=0, metavar="N", help=HELP["--seed"])
     @argument("--tol", metavar="R,A", help=HELP["--tol"])
     @cell_magic
@@ -58,7 +60,8 @@ class PyptoMagics(Magics):
 
         The cell is executed in your namespace, with the lab's stand-ins for `pypto.language` and `golden` importable
         while it runs. Kernel, inputs, golden, `RTOL`, `ATOL` and `OUTPUTS` are looked for in the cell first. The result
-        is the cell's value and `_pypto`: tabs Numbers, Script and Graph; `_pypto.outputs` are the tensors.
+        is the cell's value and `_pypto`: tabs Numbers, Script and Graph, with `--step` the workbench;
+        `_pypto.outputs` are the tensors.
         """
         arguments = parse_argstring(self.pypto, line)
         wishes = Wishes(
@@ -68,7 +71,14 @@ class PyptoMagics(Magics):
             seed=arguments.seed,
             tolerance=_tolerance(arguments.tol),
         )
-        options = Options(arguments.stage, arguments.arch, arguments.seed, arguments.check_shapes, arguments.poison)
+        options = Options(
+            stage=arguments.stage,
+            arch=arguments.arch,
+            seed=arguments.seed,
+            check_shapes=arguments.check_shapes,
+            poison=arguments.poison,
+            step=arguments.step,
+        )
         shell = self.shell
         assert shell is not None, "a magic runs in a shell"
         text = f"# %%pypto {line}\n" + _transformed(shell, cell)

@@ -14,9 +14,11 @@ from pypto_lab.numerics.compare import Comparison, compare
 from pypto_lab.numerics.diff import ARCHITECTURES, STAGES, DiffReport, OutputDiff, check_choice, find_leaks, not_built
 from pypto_lab.numerics.metrics import widen
 from pypto_lab.numerics.where import as_matrix
+from pypto_lab.record.recorder import record
 from pypto_lab.torch_codegen.execute import RunResult, run
 from pypto_lab.view.heat import ErrorMap
 from pypto_lab.view.report import OutputFacts, Result
+from pypto_lab.view.workbench import Workbench
 
 MAP_ROWS, MAP_COLUMNS = 48, 96
 """The largest error map; larger outputs are shown by the worst cell of each block."""
@@ -24,13 +26,14 @@ MAP_ROWS, MAP_COLUMNS = 48, 96
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run: up to which stage, for which architecture, with which seed and checks."""
+    """How to run: up to which stage, for which architecture, with which seed and checks; `step` records the run."""
 
     stage: str = "frontend"
     arch: str = "a2a3"
     seed: int = 0
     check_shapes: bool = False
     poison: bool = False
+    step: bool = False
 
     def check(self) -> None:
         """Raises LabError for a stage or architecture that does not exist or is not built yet."""
@@ -93,6 +96,10 @@ def _gathered(
     report = None
     if expected is not None or leaks is not None:
         report = DiffReport(name, options.stage, options.arch, options.seed, diffs, leaks, warnings)
+    bench = None
+    if options.step:
+        recording = record(program, values, seed=options.seed, check_shapes=options.check_shapes)
+        bench = Workbench(recording, report=report, expected=expected, program=program, title=name)
     return Result(
         name=name,
         program=program,
@@ -109,6 +116,7 @@ def _gathered(
         stage=options.stage,
         arch=options.arch,
         seed=options.seed,
+        workbench=bench,
     )
 
 

@@ -155,6 +155,16 @@ def test_the_last_kernel_runs_unless_one_is_named(shell: InteractiveShell) -> No
     assert run(shell, "scaled", two).name == "scaled"
 
 
+def test_a_stepped_cell_shows_the_workbench(shell: InteractiveShell) -> None:
+    result = run(shell, "--step", KERNEL + GOLDEN)
+    assert result.workbench is not None
+    shown = result._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert f"recorded: {len(result.workbench.recording)} steps" in shown["text/plain"]
+    assert "match" in result.workbench.text("numbers")
+    assert all((result.workbench.recording.arrays[n] == t.numpy()).all() for n, t in result.outputs.items())
+
+
 def test_poison_and_shape_checks_are_run(shell: InteractiveShell) -> None:
     result = run(shell, "--poison --check-shapes", KERNEL + GOLDEN)
     assert result.report is not None
@@ -252,8 +262,8 @@ def test_help_says_every_flag(shell: InteractiveShell) -> None:
     ("before", "expected"),
     [
         ("--po", ["--poison"]),
-        ("--s", ["--seed", "--stage"]),
-        ("--seed 3 --s", ["--stage"]),
+        ("--s", ["--seed", "--stage", "--step"]),
+        ("--seed 3 --s", ["--stage", "--step"]),
         ("--arch ", ["a2a3", "a5"]),
         ("--stage l", ["lowered"]),
         ("--golden go", ["golden"]),

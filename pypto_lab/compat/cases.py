@@ -41,7 +41,7 @@ def case(source: str | Path | ModuleType, kernel: str | None = None, *, shadow_r
         module, path = load_module(source, shadow_real=shadow_real), Path(source).resolve()
     if hasattr(module, "make_inputs") and hasattr(module, "golden"):
         return _case_file(module, path, kernel)
-    request = _captured_request(path, shadow_real) if path is not None and kernel is None else None
+    request = captured_request(path, shadow_real) if path is not None and kernel is None else None
     if request is not None and request.golden_fn is not None:
         return _from_request(request, module, path)
     return _from_specs(module, path, kernel)
@@ -170,7 +170,7 @@ def _golden_function(module: ModuleType, entry: str) -> Callable[..., Any]:
     raise _no_case(module, f"no golden function for `{entry}` (found: {names})", f"define golden_{entry}(values)")
 
 
-def _captured_request(path: Path, shadow_real: bool) -> runner.Request | None:
+def captured_request(path: Path, shadow_real: bool = False) -> runner.Request | None:
     """The file's own `run_jit`/`run` call, read by running its `__main__` up to it; None when it does not get there."""
     if not _calls_runner(path):
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pypto_lab.compat.compiled import CompiledProgram
@@ -22,6 +23,33 @@ from pypto_lab.frontend.kernels import KernelSource, ProgramSource
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 
+_made: list[list[Any]] = []
+
+
+@contextlib.contextmanager
+def made_kernels() -> Iterator[list[Kernel | ProgramObject]]:
+    """A list that takes in every kernel and program made while the block runs, inside functions too."""
+    made: list[Kernel | ProgramObject] = []
+    _made.append(made)
+    try:
+        yield made
+    finally:
+        _made.pop()
+
+
+_read: list[list[tuple[KernelSource | ProgramSource, n.Program]]] = []
+
+
+@contextlib.contextmanager
+def read_programs() -> Iterator[list[tuple[KernelSource | ProgramSource, n.Program]]]:
+    """A list that takes in every program the front end reads for a call while the block runs, with its source."""
+    read: list[tuple[KernelSource | ProgramSource, n.Program]] = []
+    _read.append(read)
+    try:
+        yield read
+    finally:
+        _read.pop()
+
 
 class Kernel:
     """A decorated function. A jit entry can be called with tensors, lowered and compiled; the others are only named
@@ -31,6 +59,8 @@ class Kernel:
         self._pypto_lab_source = source
         self._programs: dict[Any, n.Program] = {}
         functools.update_wrapper(self, source.function)
+        for made in _made:
+            made.append(self)
 
     @property
     def name(self) -> str:
@@ -100,6 +130,8 @@ class Kernel:
         if program is None:
             program = program_of(self._pypto_lab_source, given or None, runtime_scalars=runtime or None)
             self._programs[key] = program
+            for read in _read:
+                read.append((self._pypto_lab_source, program))
             show_notes(program)
         return program
 
@@ -111,6 +143,8 @@ class ProgramObject:
         self._pypto_lab_source = source
         self.__name__ = source.name
         self.__doc__ = source.cls.__doc__
+        for made in _made:
+            made.append(self)
 
     @functools.cached_property
     def program(self) -> n.Program:
@@ -118,6 +152,8 @@ class ProgramObject:
         from pypto_lab.frontend.source import program_of
 
         program = program_of(self._pypto_lab_source)
+        for read in _read:
+            read.append((self._pypto_lab_source, program))
         show_notes(program)
         return program
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.util
@@ -52,12 +53,14 @@ class World:
     """The modules of one user's file: it and the sibling modules it imported, importable again while entered.
 
     Two files of one name in different folders (`config.py`) so never meet. The file's folder is on the import path,
-    and the folder above the package it lies in, so that relative imports work too.
+    and the folder above the package it lies in, so that relative imports work too. The folders above, up to the
+    project's own, come last on it: authors put one of them on `PYTHONPATH`.
     """
 
     def __init__(self, file: Path, shadow_real: bool = False) -> None:
         top = file.parents[len(_package_of(file))]
         self.folders = [file.parent] if top == file.parent else [file.parent, top]
+        self.last_folders = [folder for folder in _project_folders(file) if folder not in self.folders]
         self.shadow_real = shadow_real
         self.modules: dict[str, ModuleType] = {}
         self._stack: list[contextlib.ExitStack] = []
@@ -68,13 +71,29 @@ class World:
         before = _take(lambda name: name in self.modules)
         sys.modules.update(self.modules)
         known, path = set(sys.modules), list(sys.path)
-        sys.path[:0] = [str(folder) for folder in self.folders]
+        sys.path[:] = [*map(str, self.folders), *path, *map(str, self.last_folders)]
         stack.callback(self._leave, known, path, before)
         self._stack.append(stack)
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._stack.pop().close()
+
+    def import_namesake(self, file: Path) -> bool:
+        """Imports the package that has a file's name and that the file imports from (`contract.py`: `from
+        contract.base import ...`), found in a folder above; False where there is none."""
+        name = file.stem
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        wanted = any(isinstance(s, ast.ImportFrom) and (s.module or "").startswith(name + ".") for s in tree.body)
+        if not wanted or not any((folder / name / "__init__.py").exists() for folder in self.last_folders):
+            return False
+        before = list(sys.path)
+        sys.path[:] = [p for p in before if Path(p or ".").resolve() not in self.folders]
+        try:
+            importlib.import_module(name)
+        finally:
+            sys.path[:] = before
+        return True
 
     def _leave(self, known: set[str], path: list[str], before: dict[str, ModuleType]) -> None:
         """Keeps the user's own new modules for the next time and forgets them in `sys.modules`."""
@@ -92,14 +111,16 @@ def load_module(path: str | Path, *, shadow_real: bool = False) -> ModuleType:
     Raises LabError E503 when the file is missing, E510 when it is not Python, E506 when it stops with an exception of
     its own; a LabError of the lab passes through.
     """
-    file = _existing(path)
+    file = existing_file(path)
     world = World(file, shadow_real)
-    module = _new_module(file, file.stem)
+    module = new_module(file, file.stem)
     setattr(module, WORLD_ATTRIBUTE, world)
+    code = _compiled(file)
     with world, user_errors(file):
-        sys.modules.setdefault(file.stem, module)
-        world.modules[file.stem] = module
-        exec(_compiled(file), module.__dict__)
+        if not world.import_namesake(file):
+            sys.modules.setdefault(file.stem, module)
+            world.modules[file.stem] = module
+        exec(code, module.__dict__)
     return module
 
 
@@ -114,8 +135,8 @@ def run_main(path: str | Path, argv: Sequence[str] = (), *, shadow_real: bool = 
 
     Raises LabError as :func:`load_module` does; an AssertionError of the file is one too, with code E507.
     """
-    file = _existing(path)
-    code, module = _compiled(file), _new_module(file, "__main__")
+    file = existing_file(path)
+    code, module = _compiled(file), new_module(file, "__main__")
     argv_before, main_before = sys.argv, sys.modules.get("__main__")
     sys.argv = [str(path), *argv]
     try:
@@ -131,11 +152,22 @@ def run_main(path: str | Path, argv: Sequence[str] = (), *, shadow_real: bool = 
     return 0
 
 
-def _new_module(file: Path, name: str) -> ModuleType:
+def new_module(file: Path, name: str) -> ModuleType:
+    """An empty module for a file, in the package the file lies in."""
     module = ModuleType(name)
     module.__file__ = str(file)
     module.__package__ = ".".join(_package_of(file)) or None
     return module
+
+
+_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py")
+
+
+def _project_folders(file: Path) -> list[Path]:
+    """Folders above a file's, innermost first, up to the one that holds its project; none for a file in no project."""
+    above = list(file.parents)
+    top = next((i for i, folder in enumerate(above) if any((folder / m).exists() for m in _PROJECT_MARKS)), None)
+    return [] if top is None else above[: top + 1]
 
 
 def _package_of(file: Path) -> list[str]:
@@ -208,7 +240,8 @@ def _status(stop: SystemExit) -> int:
     return 1
 
 
-def _existing(path: str | Path) -> Path:
+def existing_file(path: str | Path) -> Path:
+    """The resolved path of a file. Raises LabError E503 when there is none."""
     file = Path(path).expanduser()
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from typing import Any
+from typing import Any, NoReturn
 
 from pypto_lab.frontend import expressions, inlining, special
 from pypto_lab.frontend.context import FunctionState, Signature
 from pypto_lab.frontend.invoke import Argument, invoke
-from pypto_lab.frontend.kernels import KernelSource, dsl_name, kernel_of
+from pypto_lab.frontend.kernels import KernelSource, Unresolved, dsl_name, kernel_of
 from pypto_lab.frontend.members import is_value_path, member, unknown_member
 from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
@@ -79,10 +79,22 @@ def call(state: FunctionState, node: ast.Call) -> Any:
         assert isinstance(node.func, ast.Attribute)
         return self_call(state, node, node.func.attr)
     found = _python_callee(state, node)
+    if isinstance(found, Unresolved) or found is None:
+        _without_value(state, node, found)
     kernel = kernel_of(found)
     if kernel is not None:
         return _kernel_call(state, node, kernel)
     return _python_call(state, node, found)
+
+
+def _without_value(state: FunctionState, node: ast.Call, found: Unresolved | None) -> NoReturn:
+    """E207 for a call of a name that nothing is bound to yet; its arguments are read, for their own mistakes."""
+    kernel_arguments(state, list(node.args))
+    if isinstance(found, Unresolved):
+        expressions.unresolved(state, found.name, node.func, found.reason)
+    reason = "it is None when the kernel is read; something binds it later"
+    expressions.unresolved(state, state.text.segment(node.func), node.func, reason)
+    raise Abandoned
 
 
 def _callee_path(state: FunctionState, func: ast.expr) -> str | None:

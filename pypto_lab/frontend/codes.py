@@ -362,6 +362,14 @@ _ENTRIES = (
         "n = pl.max(a, b)",
     ),
     Code(
+        "E207",
+        "name without a value",
+        "A Python name that the kernel uses is None, or the statement that makes it could not be executed. What "
+        "depends on it cannot be read.",
+        "step = None   # bound by another file later",
+        "from kernels import step",
+    ),
+    Code(
         "E301",
         "operation refuses its arguments",
         "The operation's own rule about shapes, dtypes or memory is not met.",

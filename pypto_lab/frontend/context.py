@@ -136,6 +136,12 @@ class FunctionState:
         span = self.span(where) if isinstance(where, ast.AST) else where
         self.reporter.warn(code, message, span, **more)
 
+    def report_unresolved(self, name: str, node: ast.AST, reason: str = "") -> None:
+        """E207 for a Python name without a value, where it is first used."""
+        where = self.reporter.unresolved.setdefault(name, self.span(node))
+        note = reason or "the statement that makes it could not be executed"
+        self.error("E207", f"`{name}` has no value", where, hint="give it one before the kernel is read", note=note)
+
     # --- names and Python values -------------------------------------------------------------------------------------
 
     def is_variable(self, name: str) -> bool:

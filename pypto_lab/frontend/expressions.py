@@ -9,7 +9,7 @@ from typing import Any
 
 from pypto_lab.frontend import calls, special, subscripts
 from pypto_lab.frontend.context import FunctionState
-from pypto_lab.frontend.kernels import DimArithmetic, DimExpression, DynamicDim, dsl_name, source_of
+from pypto_lab.frontend.kernels import DimArithmetic, DimExpression, DynamicDim, Unresolved, dsl_name, source_of
 from pypto_lab.frontend.members import RUNTIME, is_value_path, member, unknown_member
 from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
@@ -240,6 +240,12 @@ def unsupported(state: FunctionState, node: ast.expr, found: Any) -> n.Expr:
     state.fail("E205", f"`{state.text.segment(node)}` is a Python `{name}`", node, hint=hint)
 
 
+def unresolved(state: FunctionState, name: str, node: ast.expr, reason: str) -> n.Expr:
+    """E207: a Python name without a value; what is made of it is unknown. Raises Abandoned."""
+    state.report_unresolved(name, node, reason)
+    raise Abandoned
+
+
 def from_python(state: FunctionState, found: Any, node: ast.expr) -> Any:
     """What a Python value is in a kernel: a constant, a list, a symbol, a dtype, an enum member."""
     span = state.span(node)
@@ -255,6 +261,8 @@ def from_python(state: FunctionState, found: Any, node: ast.expr) -> Any:
             return dim_expression(state, found, span)
     if found is RUNTIME:
         return found
+    if isinstance(found, Unresolved):
+        return unresolved(state, found.name, node, found.reason)
     name = dsl_name(found)
     if name is not None:
         return _dsl_value(state, node, name)

@@ -128,6 +128,26 @@ class DimExpression(DimArithmetic):
 DimValue = int | DimArithmetic
 
 
+@dataclass(frozen=True)
+class Unresolved:
+    """A name of a file whose statement could not be executed; `reason` says why. What is made of it is unknown too."""
+
+    name: str
+    reason: str = ""
+
+    def __getattr__(self, attribute: str) -> Unresolved:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        return self
+
+    def _same(self, *_: Any, **__: Any) -> Unresolved:
+        return self
+
+    __call__ = __getitem__ = _same
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _same
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _same
+
+
 def source_of(value: object) -> KernelSource | ProgramSource | None:
     """The kernel or program behind a Python object, None when it is neither."""
     if isinstance(value, (KernelSource, ProgramSource)):

@@ -19,6 +19,8 @@ class Reporter:
 
     sources: dict[str, str] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    unresolved: dict[str, Span] = field(default_factory=dict)
+    """Where each Python name without a value was first used."""
 
     def add(self, diagnostic: Diagnostic) -> None:
         same = (diagnostic.code, diagnostic.span, diagnostic.message)

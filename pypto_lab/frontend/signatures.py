@@ -10,7 +10,7 @@ from typing import Any
 
 from pypto_lab.frontend import type_forms
 from pypto_lab.frontend.context import FunctionState
-from pypto_lab.frontend.kernels import DynamicDim
+from pypto_lab.frontend.kernels import DynamicDim, Unresolved
 from pypto_lab.frontend.missing import MISSING
 from pypto_lab.frontend.report import Abandoned
 from pypto_lab.frontend.type_forms import Annotated, Bare
@@ -324,6 +324,9 @@ def bound_dynamic(state: FunctionState, node: ast.FunctionDef) -> dict[str, dict
         if part.func.attr != "bind_dynamic" or not isinstance(part.func.value, ast.Name) or len(part.args) != 2:
             continue
         axis, symbol = (state.environment.value(a) for a in part.args)
+        if isinstance(symbol, Unresolved):
+            state.report_unresolved(symbol.name, part.args[1], symbol.reason)
+            symbol = DynamicDim(symbol.name)
         if not isinstance(axis, int) or not isinstance(symbol, DynamicDim):
             what = "nothing known" if symbol is MISSING else type(symbol).__name__
             hint = 'x.bind_dynamic(0, M) with `M = pl.dynamic("M")` in the module'

@@ -13,16 +13,26 @@ from pypto_lab.ir.printer import print_program
 from pypto_lab.ir.verifier import stage_of, verify
 from pypto_lab.lowering.context import Context, Pass
 from pypto_lab.lowering.passes import (
+    canonicalize_tile_slice,
     convert_tensor_to_tile_ops,
     convert_to_ssa,
     ctrl_flow_transform,
+    expand_mixed_kernel,
     flatten_call_expr,
+    flatten_tile_nd_to_2d,
+    infer_tile_memory_space,
+    inject_gm_pipe_buffer,
     inline_functions,
+    lower_auto_vector_split,
+    normalize_return_order,
     normalize_stmt_structure,
     outline_cluster_scopes,
     outline_hierarchy_scopes,
     outline_incore_scopes,
+    resolve_backend_op_layouts,
     simplify,
+    split_vector_kernel,
+    stamp_tfree_split,
     unroll_loops,
 )
 from pypto_lab.lowering.target import target_of
@@ -39,6 +49,16 @@ PASSES: tuple[tuple[int, str, Pass], ...] = (
     (9, "OutlineIncoreScopes", outline_incore_scopes.run),
     (10, "OutlineClusterScopes", outline_cluster_scopes.run),
     (11, "ConvertTensorToTileOps", convert_tensor_to_tile_ops.run),
+    (14, "FlattenTileNdTo2D", flatten_tile_nd_to_2d.run),
+    (17, "CanonicalizeTileSlice", canonicalize_tile_slice.run),
+    (18, "InferTileMemorySpace", infer_tile_memory_space.run),
+    (20, "ResolveBackendOpLayouts", resolve_backend_op_layouts.run),
+    (21, "LowerAutoVectorSplit", lower_auto_vector_split.run),
+    (22, "ExpandMixedKernel", expand_mixed_kernel.run),
+    (23, "InjectGMPipeBuffer", inject_gm_pipe_buffer.run),
+    (24, "SplitVectorKernel", split_vector_kernel.run),
+    (25, "StampTfreeSplit", stamp_tfree_split.run),
+    (26, "NormalizeReturnOrder", normalize_return_order.run),
 )
 """Number (the compiler's own), name and function of each pass, in the order they run."""
 

@@ -96,6 +96,7 @@ class Finder:
         self.calls: dict[int, Call] = {}
         self.stored: dict[int, list[Tainted]] = {}
         self.created: dict[int, n.Stmt] = {}
+        self.unwritten = {_storage(tensor) for tensor in prepared.outputs.values()}
         self.pushed: dict[str, Tainted] = {}
         self.moves: dict[int, tuple[tuple[str, str], ...]] = {}
 
@@ -114,10 +115,20 @@ class Finder:
         call = self.calls.setdefault(a.frame, Call())
         if isinstance(a.line.stmt, (n.Assign, n.Eval)):
             self._statement(call, a, b)
-        elif not a.starts:
+        elif a.starts:
+            self._entered(call, a, b)
+        else:
             self._handed_on(call, a)
         call.values = (a.values, b.values)
         return False
+
+    def _entered(self, call: Call, a: Moment, b: Moment) -> None:
+        """A function starts: which cells of the outputs it is given are undefined so far."""
+        for name, value in a.values.items():
+            if isinstance(value, torch.Tensor) and _storage(value) in self.unwritten:
+                undefined = _differ(value, b.values[name])
+                if bool(undefined.any()):
+                    call.flows[name] = Flow(None, undefined)
 
     def _handed_on(self, call: Call, moment: Moment) -> None:
         """A yield, or the start or end of a loop: variables take the place of others."""
@@ -213,8 +224,18 @@ class Step:
         self.table = table
 
     def operands(self) -> list[tuple[n.Var, str]]:
+        """Variables the statement names and their script names; one that is only written comes last."""
         found = dict.fromkeys(v for v in walk(self.value) if isinstance(v, n.Var) and v in self.table)
-        return [(v, self.table[v]) for v in found]
+        written = self.written()
+        return sorted(((v, self.table[v]) for v in found), key=lambda pair: pair[0] is written)
+
+    def written(self) -> n.Expr | None:
+        """The target of a statement that writes some of its cells and leaves the others."""
+        op = OPS.get(self.value.op) if isinstance(self.value, n.OpCall) else None
+        if op is None or op.torch.writes is None or not isinstance(self.value, n.OpCall):
+            return None
+        places = op.torch.memory or op.name.rpartition(".")[2] in PLACES
+        return self.value.args[op.torch.writes] if places and op.torch.writes < len(self.value.args) else None
 
     def flow(self, expr: n.Expr) -> Flow | None:
         return self.call.flows.get(self.table.get(expr, "")) if isinstance(expr, n.Var) else None
@@ -232,29 +253,29 @@ class Step:
         """Whether the statement writes global memory."""
         assert isinstance(self.value, n.OpCall)
         op = OPS.get(self.value.op)
-        return op is not None and op.torch.memory and op.name.rpartition(".")[2] in ("store", "write", "mscatter")
+        return op is not None and op.torch.memory
 
     def store(self) -> None:
         """A write to global memory: what is written may be tainted, what was there is not read."""
         assert isinstance(self.value, n.OpCall)
-        op = OPS.get(self.value.op)
-        index = 0 if op is None or op.torch.writes is None else op.torch.writes
-        target = self.table.get(self.value.args[index]) if isinstance(self.value.args[index], n.Var) else None  # type: ignore[call-overload]
+        written = self.written()
+        target = self.table.get(written) if isinstance(written, n.Var) else None
         where = self.before(target)[0] if target is not None else None
         if not isinstance(where, torch.Tensor):
             return
-        sources = [a for i, a in enumerate(self.value.args) if i != index]
+        sources = [a for a in self.value.args if a is not written]
         parents = [t for a in sources for v in walk(a) if isinstance(v, n.Var) and (t := self.taint_of(v)) is not None]
-        tile = self.value.args[0]
-        name = self.table.get(tile) if isinstance(tile, n.Var) and index != 0 else None
-        if name is not None and not parents:
-            first, second = self.before(name)
-            if isinstance(first, torch.Tensor) and not bool(_inside(first, _differ(first, second)).any()):
-                return
-            parents = []
-        elif not parents:
+        if not parents and not any(self._differs(a) for a in sources):
             return
         self.finder.stored.setdefault(_storage(where), []).append(Tainted(self._read(parents), tuple(parents)))
+
+    def _differs(self, source: n.Expr) -> bool:
+        """Whether the valid cells of an operand differ."""
+        name = self.table.get(source) if isinstance(source, n.Var) else None
+        first, second = self.before(name) if name is not None else (None, None)
+        if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+            return False
+        return bool(_inside(first, _differ(first, second)).any())
 
     def made(self, first: Any, second: Any) -> Flow:
         """What is known of the variable the statement has assigned."""
@@ -266,20 +287,22 @@ class Step:
         short = self.value.op.rpartition(".")[2] if isinstance(self.value, n.OpCall) else ""
         if short in ("create", "alloc", "create_l1"):
             self.finder.created[_storage(first)] = self.stmt
+            self.finder.unwritten.add(_storage(first))
             return Flow(self.stmt, undefined)
         parents = self._parents()
         inherited = self._inherited(short, first)
         new = undefined if inherited is None else undefined & ~inherited
-        if not bool(_inside(first, new).any()):
+        if not bool(_inside(first, new).any()) and not self._places_different():
             return Flow(self.stmt, undefined, parents[0] if parents and inherited is not None else None)
         taint = Tainted(self._read(parents), tuple(parents))
-        if short in PLACES and _storage(first) in self._parameters():
+        if short in PLACES and _storage(first) in self.finder.unwritten:
             self.finder.stored.setdefault(_storage(first), []).append(taint)
         return Flow(self.stmt, undefined, taint)
 
-    def _parameters(self) -> set[int]:
-        names = [name for name, value in self.call.values[0].items() if isinstance(value, torch.Tensor)]
-        return {_storage(self.call.values[0][name]) for name in names if name not in self.call.flows}
+    def _places_different(self) -> bool:
+        """Whether cells that differ are written into a target whose own cells differ anyway."""
+        written = self.written()
+        return written is not None and any(self._differs(v) for v, _ in self.operands() if v is not written)
 
     def _scalar(self, first: Any, second: Any) -> Flow:
         same = type(first) is type(second) and (first == second or first != first)
@@ -305,9 +328,9 @@ class Step:
         """Cells that were undefined in the operand already, where the statement only hands them on."""
         if not isinstance(self.value, n.OpCall) or not self.value.args:
             return None
-        op = OPS.get(self.value.op)
-        if short in PLACES and op is not None and op.torch.writes is not None:
-            flow = self.flow(self.value.args[op.torch.writes])
+        written = self.written()
+        if written is not None:
+            flow = self.flow(written)
             return flow.undefined if flow is not None and _fits(flow.undefined, result) else None
         flow = self.flow(self.value.args[0])
         if short in VIEWS - {"cast", "fillpad", "extract"} and flow is not None and flow.undefined is not None:

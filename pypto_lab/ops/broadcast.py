@@ -6,7 +6,7 @@ from pypto_lab.ir import arith
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import OpError
 from pypto_lab.ir.enums import MemorySpace
-from pypto_lab.ir.types import ShapedType, TileType, Type
+from pypto_lab.ir.types import ShapedType, TensorType, TileType, Type
 from pypto_lab.ops import rules
 from pypto_lab.ops.elementwise import mnemonic, scalar_arg, scratch_arg, tensor_arg, tile_arg
 from pypto_lab.ops.record import OPS, Op, Operands, Torch
@@ -27,8 +27,12 @@ _COMBINES = {
 
 
 def _require_vector(operands: Operands, full: ShapedType, vector: ShapedType, rows: bool) -> None:
-    """Raises OpError unless the second operand is one value a row (or a packed block), or one value a column."""
-    if full.rank != vector.rank or full.rank < 2:
+    """Raises OpError unless the second operand is one value a row (or a packed block), or one value a column.
+
+    Tensors may leave out leading axes of the vector: [rows, 1] spreads over [batch, rows, columns].
+    """
+    fewer = vector.rank < full.rank and isinstance(full, TensorType)
+    if vector.rank < 2 or (full.rank != vector.rank and not fewer):
         raise OpError(
             f"{operands.op.name} needs operands of one rank, not {rules.show_dims(full.shape)} and "
             f"{rules.show_dims(vector.shape)}",

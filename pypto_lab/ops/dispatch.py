@@ -17,6 +17,8 @@ from pypto_lab.ir.types import (
     ShapedType,
     TensorType,
     TileType,
+    TupleType,
+    Type,
     UnknownType,
 )
 from pypto_lab.ops import scalars
@@ -119,7 +121,7 @@ def dispatch(call: Call) -> n.Expr:
         scalar = _scalar_form(call, name)
         if scalar is not None:
             return scalar
-    unknown = any(isinstance(a.type, UnknownType) for a in call.everything())
+    unknown = any(_is_unknown(a.type) for a in call.everything())
     if unknown and layer == "pl" and name in _SCALAR_BINARY:
         return _unknown(call, f"tensor.{name}")
     candidates = _candidates(call, layer, name)
@@ -129,6 +131,11 @@ def dispatch(call: Call) -> n.Expr:
         return _best(call, candidates)
     except DispatchError as error:
         raise (_mixture(call) if layer == "pl" and error.diagnostic.code == "E315" else None) or error from None
+
+
+def _is_unknown(type_: Type | None) -> bool:
+    """True for the type of a value whose mistake is reported, and of a list that holds one."""
+    return isinstance(type_, UnknownType) or (isinstance(type_, TupleType) and any(map(_is_unknown, type_.elements)))
 
 
 def spellings() -> frozenset[str]:

@@ -264,6 +264,7 @@ def located(error: BaseException, script: Script, sources: Mapping[str, str]) ->
     note = f"script line {line.number}: {script.row(line.number)}"
     if line.stmt is not None:
         note = f"statement {_shown(line.stmt)}\n        {note}"
+    note = "\n        ".join([note, *getattr(error, "__notes__", ())])
     where = f"{line.span.file}:{line.span.line}: " if line.span is not None else ""
     message = f"{where}{type(error).__name__}: {str(error).removeprefix(where)}"
     return ScriptError(Diagnostic("E400", message, line.span, note=note), sources, line.number)

@@ -95,7 +95,7 @@ class LaneScheduler:
         names = self._names
         lane = names["_current_lane"]()
         task = self._tasks.get(getcurrent())
-        lane.waits_for = names["_Wait"](operation, ready, names["_script_line"]())
+        lane.waits_for = names["_Wait"](operation, ready, names["_script_line"](2))
         try:
             while not ready():
                 if task is None or task.coroutine.parent is None:
@@ -150,7 +150,12 @@ class LaneScheduler:
             else:
                 chosen = self.policy([t.lane.name for t in runnable])
                 task = next(t for t in runnable if t.lane.name == chosen)
-            task.coroutine.switch()
+            try:
+                task.coroutine.switch()
+            except Exception as error:
+                if not getattr(error, "__notes__", None):
+                    error.add_note(self._names["_waiting_text"](run, task.lane))
+                raise
             if task.coroutine.dead:
                 left.remove(task)
                 run.finished.add(task.lane)

@@ -37,6 +37,7 @@ from pypto_lab.view.parts import (
     to_text,
 )  # fmt: skip
 from pypto_lab.view.words import dims
+from pypto_lab.view.workbench import Workbench
 
 _prefixes = itertools.count()
 _MANY_ULP = 1e6
@@ -62,6 +63,7 @@ class Result:
 
     `report` is the comparison with the golden, None when there was none; `facts` then describe the outputs. `maps` show
     where wrong outputs are off. `choices` say where inputs and golden came from. `outputs` are the tensors by name.
+    `workbench` is there when the run was recorded to be stepped; a notebook then shows it.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Result:
     stage: str = "frontend"
     arch: str = "a2a3"
     seed: int = 0
+    workbench: Workbench | None = None
 
     @property
     def ok(self) -> bool | None:
@@ -131,9 +134,13 @@ class Result:
         if self.script is not None:
             more.append(f"script: {len(self.script.text.splitlines())} lines (.script.text)")
         more.append(f"graph: {len(self.graph.nodes)} nodes (.graph)")
+        if self.workbench is not None:
+            more.append(f"recorded: {len(self.workbench.recording)} steps (.workbench)")
         return to_text(head) + "\n\n" + "; ".join(more)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if self.workbench is not None:
+            return self.workbench._repr_mimebundle_() | {"text/plain": repr(self)}
         return {"text/plain": repr(self), "text/html": to_html(self.part())}
 
     def _subtitle(self) -> str:

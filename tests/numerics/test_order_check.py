@@ -30,7 +30,7 @@ class P:
         self.cube(x, out)
         r: T = self.vector(x, out)
         return r
-"""
+"""  # noqa: E501
 
 
 def checked(place: str):

@@ -13,6 +13,7 @@ from pypto_lab.numerics.diff import diff
 from pypto_lab.numerics.poison import undefined_reads
 
 DATA = Path(__file__).parent.parent / "data"
+A = "[0, 0], [16, 16], [16, 16], target_memory=pl.Mem.Vec)"
 HEAD = """# pypto.program: P
 import pypto.language as pl
 @pl.program
@@ -89,21 +90,12 @@ def test_output_cells_that_are_never_written_or_read_before():
     )
     (read,) = reads(f"{half}\n{STORE}")
     assert str(read) == "cell [8, 0] and 127 more of `out` are never written"
-    (read,) = reads(
-        "b: V = pl.tile.load(out, [0, 0], [16, 16], [16, 16], target_memory=pl.Mem.Vec)\nw: V = pl.tile.muls(b, 2.0)\n"
-        + STORE
-    )
+    (read,) = reads(f"b: V = pl.tile.load(out, {A}\nw: V = pl.tile.muls(b, 2.0)\n" + STORE)
     assert (read.variable, read.statement.partition(" =")[0]) == ("out", "b")
 
 
 def test_an_inout_parameter_is_defined():
-    assert (
-        reads(
-            "b: V = pl.tile.load(y, [0, 0], [16, 16], [16, 16], target_memory=pl.Mem.Vec)\nw: V = pl.tile.muls(b, 2.0)\n"
-            + STORE
-        )
-        == ()
-    )
+    assert reads(f"b: V = pl.tile.load(y, {A}\nw: V = pl.tile.muls(b, 2.0)\n" + STORE) == ()
 
 
 def test_scalars_and_the_way_a_program_goes():
@@ -111,7 +103,10 @@ def test_scalars_and_the_way_a_program_goes():
         LOAD + CREATE + "s: pl.Scalar[pl.FP32] = pl.tile.read(t, [3, 4])\nw: V = pl.tile.muls(a, s)\n" + STORE
     )
     assert read.statement == "s = pl.tile.read(t, [3, 4])"
-    branch = "if s > 0.0:\n    b: V = pl.tile.muls(a, 2.0)\n    w: V = pl.yield_(b)\nelse:\n    c: V = pl.tile.muls(a, 3.0)\n    w: V = pl.yield_(c)\n"
+    branch = (
+        "if s > 0.0:\n    b: V = pl.tile.muls(a, 2.0)\n    w: V = pl.yield_(b)\n"
+        "else:\n    c: V = pl.tile.muls(a, 3.0)\n    w: V = pl.yield_(c)\n"
+    )
     (read,) = reads(LOAD + CREATE + "s: pl.Scalar[pl.FP32] = pl.tile.read(t, [3, 4])\n" + branch + STORE)
     assert read.statement == "s = pl.tile.read(t, [3, 4])"
     assert read.output == "the way the program goes"

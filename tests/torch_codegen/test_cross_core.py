@@ -50,7 +50,7 @@ LOWERED = """
     def main(self, a: T16, b: T16, out: pl.Out[T16]) -> T16:
         y: T16 = self.together(a, b, out)
         return y
-"""
+"""  # noqa: E501
 PARTS = {"NONE": ("16, 16", "0, 0"), "UP_DOWN": ("8, 16", "lane * 8, 0"), "LEFT_RIGHT": ("16, 8", "0, lane * 8")}
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import threading
 import traceback
 
@@ -174,6 +175,56 @@ def test_a_lane_that_fails_takes_the_others_with_it() -> None:
     with pytest.raises(ScriptError, match=r"kernel.py:\d+: RuntimeError: tile.slice"):
         run(made, {"n": 2, "x": torch.zeros(16, 16), "out": torch.zeros(16, 16)})
     assert threading.active_count() == before
+
+
+MIXED = """
+    @pl.function(type=pl.FunctionType.AIC)
+    def cube(x: T16, out: pl.Out[T16]):
+        pl.system.aic_initialize_pipe(pl.const(0, pl.INT32), pl.const(0, pl.INT32), dir_mask=1, slot_size=512, slot_num=2)
+        t: pl.Tile[[16, 16], pl.FP32, pl.Mem.Mat] = pl.tile.load(x, [0, 0], [16, 16], [16, 16], target_memory=pl.Mem.Mat)
+        for i in pl.range(4):
+            {cube}
+    @pl.function(type=pl.FunctionType.AIV)
+    def vector(x: T16, out: pl.Out[T16]):
+        pl.system.aiv_initialize_pipe(pl.const(0, pl.INT32), pl.const(0, pl.INT32), dir_mask=1, slot_size=512, slot_num=2)
+        for i in pl.range(4):
+            h: pl.Tile[[8, 16], pl.FP32, pl.Mem.Vec] = pl.tile.tpop_from_aic(split=1)
+            {vector}
+    @pl.function(type=pl.FunctionType.Group)
+    def both(x: T16, out: pl.Out[T16]):
+        self.cube(x, out)
+        self.vector(x, out)
+"""
+PUSH, FREE = "pl.tile.tpush_to_aiv(t, split=1)", "pl.system.tfree_to_aic(h, split=1)"
+
+
+def report_of(cube: str, vector: str) -> str:
+    with pytest.raises(ScriptError) as caught:
+        outputs(program(MIXED.format(cube=cube, vector=vector)), {"x": torch.ones(16, 16), "out": torch.zeros(16, 16)})
+    return str(caught.value)
+
+
+def test_a_missing_free_names_both_ends() -> None:
+    text = report_of(PUSH, "s: pl.Tile[[8, 16], pl.FP32, pl.Mem.Vec] = pl.tile.muls(h, 2.0)")
+    assert re.search(
+        r"AIC waits in push_to_aiv on pipe 0 to AIV.*all 2 slots taken \(script line \d+, kernel.py:11\)", text
+    )
+    assert re.search(r"lane 0: 2 tiles popped and never freed \(tfree\), the last popped at .*kernel.py:16", text)
+
+
+def test_a_deadlock_names_the_kernel_lines_of_both_ends() -> None:
+    text = report_of("w: pl.Tile[[16, 16], pl.FP32, pl.Mem.Mat] = pl.tile.tpop_from_aiv(split=1)", FREE)
+    assert re.search(r"AIC waits in pop_from_aiv .*kernel.py:11\)", text)
+    assert re.search(r"AIV1 waits in pop_from_aic .*kernel.py:16\)", text)
+
+
+def test_a_failing_lane_names_who_waited_for_it() -> None:
+    text = report_of(
+        PUSH, f"s: pl.Tile[[8, 16], pl.FP32, pl.Mem.Vec] = pl.tile.slice(h, [8, 16], [4, 0])\n            {FREE}"
+    )
+    assert "lane AIV0 failed; AIC waits in push_to_aiv" in text
+    assert "AIV1 is stopped" in text
+    assert "kernel.py:17: RuntimeError: tile.slice" in text
 
 
 def test_check_shapes_names_variable_and_source_line() -> None:

@@ -55,8 +55,10 @@ def execute(
     `args` are values of the parameters in the text's order, those the launch fills in (block and lane index) left out;
     tensors are written in place. `arch` defaults to the module's. A vector function runs on two lanes when it asks
     for its lane or splits tiles, unless `vector_lanes` says so. `seed` chooses the order of lanes (0: as long as one
-    can go on). A lane that executes more than `max_steps` ops is taken for endless. Raises LabError: text that cannot be read or is not valid (unless `verify` is off), arguments that do
-    not fit (E630), and ExecutionError where a run cannot go on, deadlocks included.
+    can go on). A lane that executes more than `max_steps` ops is taken for endless.
+
+    Raises LabError: text that cannot be read or is not valid (unless `verify` is off), arguments that do not fit
+    (E630), and ExecutionError where a run cannot go on, deadlocks included.
     """
     loaded = _loaded(unit)
     if verify:

@@ -32,7 +32,7 @@ class Store:
     live: int = 0
     dead: Write | None = None
     lost: str | None = None
-    """A tile the op reads in every iteration of a loop that never writes it."""
+    """Tiles the op reads in every iteration of a loop that never writes them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -135,8 +135,9 @@ class Lane:
         *,
         tiles: tuple[str, ...] = (),
         severity: Severity = Severity.ERROR,
+        once: bool = False,
     ) -> findings.Finding:
-        """Logs a finding about an op, once an op and message."""
+        """Logs a finding about an op, once an op and message (once an op with `once`)."""
         finding = findings.Finding(
             code,
             severity,
@@ -148,7 +149,7 @@ class Lane:
             self.name,
             self.block,
         )
-        self.launch.log.add(finding, (code, instruction, message if len(message) < 400 else code))
+        self.launch.log.add(finding, (code, instruction, "" if once else message))
         return finding
 
     def fail(self, code: str, message: str, instruction: Instruction, tiles: tuple[str, ...] = ()) -> NoReturn:
@@ -289,19 +290,21 @@ class Lane:
         tile.allocation.written_at = self.steps
 
     def _note_lost_carry(self, instruction: Instruction) -> None:
-        """Remembers an input that the running loop has not written: what a lost carry goes on reading."""
+        """Remembers inputs that the running loop has not written: one of them is what a lost carry goes on reading."""
         key = (instruction, self.name)
         store = self.launch.stores.get(key)
         if store is None:
             store = self.launch.stores[key] = Store()
         if not self.loops or store.lost is not None:
             return
+        stale = []
         for value in instruction.ins:
             content = self.values[value.slot]
             if isinstance(content, Tile):
                 seen = [w for w in content.arena.writes if w.low < content.high and content.low < w.high]
                 if seen and all(w.step < self.loops[-1] for w in seen):
-                    store.lost = content.describe()
+                    stale.append(content.describe())
+        store.lost = " and ".join(dict.fromkeys(stale)) or None
 
     def settle(self) -> None:
         """At the end of the function: which writes has nobody read?"""

@@ -298,6 +298,7 @@ def note_writer(lane: Lane, instruction: Instruction, window: Window, atomic: bo
             "not defined",
             instruction,
             tiles=(window.describe(),),
+            once=True,
         )
 
 

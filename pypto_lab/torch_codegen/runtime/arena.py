@@ -33,9 +33,7 @@ class _Memory:
         width = dtype.itemsize
         end = offset + math.prod(extents) * width
         if offset < 0 or end > self.size:
-            raise RuntimeError(
-                f"{list(extents)} of {dtype} at {offset} leaves {self.name} of {self.size} bytes"
-            )
+            raise RuntimeError(f"{list(extents)} of {dtype} at {offset} leaves {self.name} of {self.size} bytes")
         if offset % width:
             raise RuntimeError(f"{dtype} at {offset} of {self.name} starts inside an element")
         cells = self.typed.get(dtype)

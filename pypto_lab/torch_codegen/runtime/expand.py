@@ -25,7 +25,7 @@ def _combine(function: Callable[..., torch.Tensor], x: torch.Tensor, vector: tor
     box, valid = tuple(x.shape), _valid_of(x)
     if valid == box:
         return _each(function, x, vector)
-    cells = _each(function, _cells(x, valid), _cells(vector, valid))
+    cells = _each(function, _cells(x, valid), _cells(vector, valid[-vector.dim() :]))
     return _box(cells, box)
 
 
@@ -36,7 +36,7 @@ def _expdif(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def _replicate(target: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     """`vector` repeated over the valid region of `target`."""
     valid = _valid_of(target)
-    return _box(torch.broadcast_to(_cells(vector, valid), valid).clone(), target.shape)
+    return _box(torch.broadcast_to(_cells(vector, valid[-vector.dim() :]), valid).clone(), target.shape)
 
 
 def _row_expand(target: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:

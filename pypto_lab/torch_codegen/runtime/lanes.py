@@ -164,9 +164,12 @@ def _get_block_num() -> int:
     return _current_lane().blocks
 
 
-def _script_line() -> int:
-    """Line of the nearest caller that is a kernel function (runtime functions start with an underscore)."""
-    frame = sys._getframe(1)
+def _script_line(depth: int = 1) -> int:
+    """Line of the nearest caller that is a kernel function (runtime functions start with an underscore).
+
+    `depth` leaves out callers that are neither: a scheduler of the host passes 2.
+    """
+    frame = sys._getframe(depth)
     while frame is not None:
         if not frame.f_code.co_qualname.startswith("_"):
             return frame.f_lineno
@@ -221,7 +224,7 @@ class _ThreadScheduler:
         """Runs the lanes side by side; their results in order. Raises RuntimeError with the first failure."""
         run = _Run(lanes, _current_lane())
         results: list[Any] = [None] * len(lanes)
-        failures: list[tuple[_Lane, BaseException, str]] = []
+        failures: list[tuple[_Lane, BaseException, str, str]] = []
 
         def work(position: int) -> None:
             lane = lanes[position]
@@ -231,7 +234,7 @@ class _ThreadScheduler:
                 run.cancelled = True
             except BaseException as error:
                 with self.lock:
-                    failures.append((lane, error, traceback.format_exc()))
+                    failures.append((lane, error, traceback.format_exc(), _waiting_text(run, lane)))
                     run.cancelled = True
             finally:
                 with self.lock:
@@ -253,10 +256,11 @@ class _ThreadScheduler:
         finally:
             run.end()
         if failures:
-            lane, error, text = failures[0]
+            lane, error, text, waits = failures[0]
             if isinstance(error, RuntimeError) and str(error).startswith("deadlock"):
                 raise RuntimeError(f"{what}: {error}") from error
-            raise RuntimeError(f"{what}: {lane.name} failed: {type(error).__name__}: {error}\n{text}") from error
+            message = f"{what}: {lane.name} failed: {type(error).__name__}: {error}"
+            raise RuntimeError(f"{message}\n{waits}\n{text}") from error
         if run.cancelled:
             raise _LaneCancelled
         return results
@@ -281,6 +285,18 @@ _scheduler: Any = _ThreadScheduler()
 """Who runs lanes and waits for them."""
 
 
+def _waiting_text(run: _Run, failed: _Lane) -> str:
+    """Which lane has failed, and what the others wait for."""
+    rows = [f"lane {failed.name} failed"]
+    for lane in run.leaves():
+        wait = lane.waits_for
+        if wait is not None:
+            rows.append(f"{lane.name} waits in {wait.operation} ({_line_text(wait.line)})")
+        elif lane is not failed:
+            rows.append(f"{lane.name} is stopped")
+    return "; ".join(rows)
+
+
 def _deadlock_text(run: _Run) -> str:
     """Who waits for what, and the last pushes and pops."""
     rows = ["deadlock: every lane waits"]
@@ -289,6 +305,7 @@ def _deadlock_text(run: _Run) -> str:
     rows += [f"  {name} waits in {wait.operation} ({_line_text(wait.line)})" for name, wait in waits.items()]
     _tell("deadlock", waits={name: wait.operation for name, wait in waits.items()})
     for pipes in dict.fromkeys(lane.pipes for lane in lanes):
+        rows += [f"  {row}" for row in pipes.never_freed()]
         events = [f"    {event}" for event in pipes.history()]
         rows += ["  last pushes and pops:", *(events or ["    none"]), f"  pipes: {pipes.snapshot()}"]
     return "\n".join(rows)
@@ -422,6 +439,7 @@ class _Pipe:
         self.pushed = [0, 0]
         self.popped = [0, 0]
         self.freed = [0, 0]
+        self.popped_at = [0, 0]
 
     @property
     def name(self) -> str:
@@ -479,6 +497,17 @@ class _Pipes:
         """The last pushes and pops, oldest first."""
         for lane, operation, pipe, split, shape, line in self.events:
             yield f"{lane} {operation} {list(shape)} on {pipe}, split {_SPLIT_NAMES[split]} ({_line_text(line)})"
+
+    def never_freed(self) -> Iterator[str]:
+        """Rings that are full of tiles that were popped and not freed."""
+        for pipe in self.pipes.values():
+            for lane in (0, 1):
+                kept = pipe.popped[lane] - pipe.freed[lane]
+                if pipe.depth is not None and kept >= pipe.depth:
+                    yield (
+                        f"{pipe.name}, lane {lane}: {kept} tiles popped and never freed (tfree), "
+                        f"the last popped at {_line_text(pipe.popped_at[lane])}"
+                    )
 
     def snapshot(self) -> dict[str, Any]:
         """How many tiles each queue holds, by pipe, split and lane."""
@@ -713,8 +742,11 @@ class _CrossCoreRuntime:
         if _LISTENER is not None:
             for lane in lanes:
                 _tell("pop", pipe=pipe.ring(lane), slot=pipe.popped[lane] - 1, value=popped)
+        line = _script_line()
+        for lane in lanes:
+            pipe.popped_at[lane] = line
         name = _current_lane().name
-        _current_lane().pipes.events.append((name, operation, pipe.name, code, tuple(tile.shape), _script_line()))
+        _current_lane().pipes.events.append((name, operation, pipe.name, code, tuple(tile.shape), line))
         return popped
 
     def _free(self, operation: str, pipe: _Pipe, lanes: Sequence[int], tile: Any) -> None:

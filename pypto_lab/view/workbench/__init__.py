@@ -1,8 +1,8 @@
 """The workbench: one cursor in a recording, many views of it, in a notebook, as a page that steps offline, or as text.
 
-    bench = workbench(recording, case=case)     # in a notebook: the widget
-    bench.save("run.html")                      # the same as one file
-    print(bench.text("queues"))                 # and as text
+bench = workbench(recording, case=case)     # in a notebook: the widget
+bench.save("run.html")                      # the same as one file
+print(bench.text("queues"))                 # and as text
 """
 
 from __future__ import annotations

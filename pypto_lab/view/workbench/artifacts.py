@@ -25,7 +25,7 @@ def artifacts(build: Any) -> list[Artifact]:
     if build is None:
         return []
     root = Path(getattr(build, "path", build))
-    out = []
+    out: list[Artifact] = []
     for path in sorted(root.rglob("*")):
         if path.suffix not in _TEXT or not path.is_file() or path.parent.name.startswith("passes"):
             continue

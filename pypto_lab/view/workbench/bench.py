@@ -65,8 +65,8 @@ class Workbench:
         title: str | None = None,
     ) -> None:
         taken = isinstance(recording_or_session, Session)
-        self.session = recording_or_session if taken else Session(recording_or_session)  # type: ignore[arg-type]
-        self.recording: Recording = self.session.recording
+        self.session = _session_of(recording_or_session)
+        self.recording = self.session.recording
         self.lock = threading.RLock()
         self.title = title or self.recording.facts.entry
         self.program = program or _program_of(self.recording)
@@ -196,7 +196,7 @@ class Workbench:
         text = json.dumps(self.payload, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
         return gzip.compress(text.encode(), 6, mtime=0)
 
-    def keys(self) -> list[str]:
+    def tile_keys(self) -> list[str]:
         """Names of all tiles that can be shown, in the order in which steps show them."""
         found: dict[str, int] = {}
         for b in self.recording.trace.bindings:
@@ -223,7 +223,7 @@ class Workbench:
         """Statistics of the tiles, as many as the budget lets through."""
         out: dict[str, Any] = {}
         cells = 0
-        for key in self.keys():
+        for key in self.tile_keys():
             content = self.tiles.content(key)
             cells += int(content.raw.size)
             if cells > EAGER_CELLS:
@@ -300,6 +300,10 @@ class Workbench:
             bundle["text/plain"] = self.text()
             bundle["text/html"] = static_html(self)
         return bundle
+
+
+def _session_of(given: Recording | Session) -> Session:
+    return given if isinstance(given, Session) else Session(given)
 
 
 def _program_of(recording: Recording) -> Program | Function | None:

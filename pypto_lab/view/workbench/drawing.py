@@ -48,7 +48,8 @@ def timeline_figure(bench: Workbench) -> Figure:
     number = f'<text x="{at:.1f}" y="9" text-anchor="middle">{bench.session.position}</text>'
     label = f"Timeline of {bench.title}: {len(recording)} steps, {len(rows)} lanes"
     svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" '
+        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" '
         f'style="width:{_WIDTH:.0f}px;max-width:100%;background:#fff" font-family="sans-serif" font-size="10" '
         f'fill="#1f1f1f">{"".join(rows)}{cursor}{number}</svg>'
     )
@@ -90,7 +91,8 @@ def tile_svg(tile: Tile, name: str) -> str:
     reach = float(np.abs(finite).max(initial=0.0)) or 1.0
     width, height = columns * _CELL, rows * _CELL
     cells = "".join(
-        f'<rect x="{c * _CELL:g}" y="{r * _CELL:g}" width="{_CELL:g}" height="{_CELL:g}" fill="{_shade(data[r, c], reach)}"/>'
+        f'<rect x="{c * _CELL:g}" y="{r * _CELL:g}" width="{_CELL:g}" height="{_CELL:g}" '
+        f'fill="{_shade(data[r, c], reach)}"/>'
         for r, c in np.argwhere(valid)
     )
     label = f"{name}: {tile.rows} by {tile.columns}, {tile.stats['text']}"

@@ -1,15 +1,16 @@
-"""Source listings for stepping: long printed types are folded, and can be unfolded again."""
+"""Source listings for stepping: types can be folded, and are at first where the compiler printed them in full."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pypto_lab.record.recording import Recording
 
 DUMP_MARK = "# pypto.program"
-"""How the compiler's printed programs begin; only in these are types folded."""
+"""How the compiler's printed programs begin."""
 
 _ANNOTATION = re.compile(r"(?<=\w): (?=(?:pl|pld)\.[A-Z]\w*)")
 _OPEN, _CLOSE = "([{", ")]}"
@@ -17,18 +18,27 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lines from number `first` on. `full` has, by line number, the lines whose types are folded."""
+    """Lines from number `first` on, their types folded; `full` has those lines, by number, as they are written.
+    `unfolded` says which of the two is shown at first: a kernel as its author wrote it, a printed program folded."""
 
     name: str
     file: str
     first: int
     lines: tuple[str, ...]
-    full: dict[int, str]
+    full: Mapping[int, str]
+    unfolded: bool = False
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The lines as they are shown at first."""
+        if not self.unfolded:
+            return self.lines
+        return tuple(self.full.get(number, line) for number, line in enumerate(self.lines, self.first))
 
     def data(self) -> dict[str, Any]:
         return {
             "name": self.name, "file": self.file, "first": self.first, "lines": list(self.lines),
-            "full": {str(k): v for k, v in self.full.items()},
+            "full": {str(k): v for k, v in self.full.items()}, "unfolded": self.unfolded,
         }  # fmt: skip
 
 
@@ -55,12 +65,12 @@ def script_listing(recording: Recording) -> Listing:
 def _source(file: str, text: str) -> Listing:
     lines = text.splitlines()
     short = file.replace("\\", "/").rpartition("/")[2]
-    if not text.startswith(DUMP_MARK):
-        return Listing(short, file, 1, tuple(lines), {})
-    lines = [_narrowed(line) for line in lines]
+    printed = text.startswith(DUMP_MARK)
+    if printed:
+        lines = [_narrowed(line) for line in lines]
     folded = [fold(line) for line in lines]
     full = {i: line for i, (line, cut) in enumerate(zip(lines, folded, strict=True), 1) if line != cut}
-    return Listing(short, file, 1, tuple(folded), full)
+    return Listing(short, file, 1, tuple(folded), full, unfolded=not printed)
 
 
 def _narrowed(line: str) -> str:

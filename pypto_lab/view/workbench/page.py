@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pypto_lab.view import assets
-from pypto_lab.view.parts import Chip, Code, Figure, Pre, Report, Stack, Tabs, to_html
+from pypto_lab.view.parts import Chip, Code, Figure, Part, Pre, Report, Stack, Tabs, to_html
 from pypto_lab.view.workbench import drawing, text
 from pypto_lab.view.workbench.tiles import SIDE, Tile
 
@@ -88,7 +88,7 @@ def _packed(bench: Workbench, side: int) -> tuple[list[dict[str, Any]], bytes]:
 
 def _tiles(bench: Workbench, side: int) -> list[Tile]:
     out = []
-    for key in bench.keys():
+    for key in bench.tile_keys():
         out.append(bench.tiles.tile(key, side))
         if bench.tiles.golden_of(int(key.partition("@")[0])) is not None:
             out += [bench.tiles.tile(f"{key}!{mode}", side) for mode in ("expected", "difference")]
@@ -106,7 +106,7 @@ def static_html(bench: Workbench) -> str:
 def static_part(bench: Workbench) -> Report:
     """The same as a tree of parts."""
     session, facts = bench.session, bench.recording.facts
-    shown = [
+    shown: list[tuple[str, Part]] = [
         ("Timeline", Stack((drawing.timeline_figure(bench), text.lanes_table(bench)))),
         ("Variables", text.variables_table(bench)),
     ]
@@ -118,13 +118,13 @@ def static_part(bench: Workbench) -> Report:
     listing = next(iter(bench.sources), bench.script)
     line = text.line_in(bench, listing)
     first = max(0, (line or listing.first) - listing.first - _STATIC_LINES // 2)
-    rows = listing.lines[first : first + _STATIC_LINES]
+    rows = listing.shown[first : first + _STATIC_LINES]
     shown.append(("Source", Code("\n".join(rows), f"{listing.name}, from line {listing.first + first}")))
     shown += [(n.name, Pre("\n".join(n.comparison.lines()))) for n in bench.numbers]
     if bench.graph is not None:
         svg = bench.graph.svg(standalone=False, prefix="pw-static-")
         shown.append(("Graph", Figure(svg, f"IR graph of {bench.title}", bench.graph.text())))
-    chips = [Chip(facts.status, True if bench.recording.ok else False), Chip(f"seed {facts.seed}")]
+    chips = [Chip(facts.status, bench.recording.ok), Chip(f"seed {facts.seed}")]
     if bench.numbers:
         right = all(n.comparison.ok for n in bench.numbers)
         chips.insert(0, Chip("match" if right else "mismatch", right))

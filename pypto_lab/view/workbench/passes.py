@@ -64,8 +64,8 @@ def _stage(
     if first or before == lines:
         return Stage(number, name, file, first, 0, 0, (), *facts)
     folded = [[fold(line) for line in text] for text in (before, lines)]
-    pair = folded if folded[0] != folded[1] else [before, lines]  # where only types changed, these are shown
-    rows = list(difflib.unified_diff(*pair, n=_CONTEXT, lineterm=""))[2:]
+    old, new = folded if folded[0] != folded[1] else (before, lines)  # where only types changed, these are shown
+    rows = list(difflib.unified_diff(old, new, n=_CONTEXT, lineterm=""))[2:]
     added = sum(row.startswith("+") for row in rows)
     removed = sum(row.startswith("-") for row in rows)
     if len(rows) > _LONGEST:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pypto_lab.record.events import EventKind, QueueState, StepKind
 from pypto_lab.record.session import Variable
 from pypto_lab.record.trace import Cells
 from pypto_lab.view.parts import Table, Text, to_text
+from pypto_lab.view.words import dims
 from pypto_lab.view.workbench.listing import Listing
 from pypto_lab.view.workbench.tiles import as_matrix, real, statistics, valid_part
-from pypto_lab.view.words import dims
 
 if TYPE_CHECKING:
     from pypto_lab.view.workbench.bench import Workbench
@@ -90,7 +91,7 @@ def _listing(bench: Workbench, listing: Listing) -> str:
         before = number
         mark = ">" if number == focus else " "
         lanes = ",".join(at.get(number, ()))
-        rows.append(f"{mark}{number:>5} {lanes:<14} {listing.lines[number - listing.first]}")
+        rows.append(f"{mark}{number:>5} {lanes:<14} {listing.shown[number - listing.first]}")
     return "\n".join(row.rstrip() for row in rows)
 
 
@@ -178,7 +179,7 @@ def queues_table(bench: Workbench) -> Table:
     return Table(columns, rows, frozenset({"slot"}), "Queues at the cursor")
 
 
-def _queue_rows(queue: QueueState) -> list[tuple[Text, ...]]:
+def _queue_rows(queue: QueueState) -> Sequence[tuple[Text, ...]]:
     depth = f"{queue.occupied} of {queue.depth}" if queue.depth is not None else f"{queue.occupied}"
     name = queue.pipe if queue.block is None else f"{queue.pipe}, block {queue.block}"
     start = (Text(name), Text(depth))

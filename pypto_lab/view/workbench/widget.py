@@ -88,9 +88,9 @@ def take_cursor(bench: Workbench, state: Any) -> None:
     session.goto(position)
     if not session.following:
         turns = state.get("iteration")
-        narrowed = {"block": state.get("block"), "task": state.get("task"), "iteration": tuple(turns) if turns else None}
+        turn = tuple(turns) if turns else None
         try:
-            session.focus_on(lane, **narrowed)
+            session.focus_on(lane, block=state.get("block"), task=state.get("task"), iteration=turn)
         except LabError:
             return
         if session.position != position:  # the browser may look at a lane from a step that is not its own

@@ -105,7 +105,10 @@ def payload_of(recording: Recording) -> Any:
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_every_position_is_the_sessions(name: str, tmp_path: Path) -> None:
     recording = RECORDINGS[name]()
-    script = PREPARE + "const out = [];\nfor (let k = 0; k <= recording.length; k++) { cursor.goto(k); out.push(state()); }\nreturn out;"
+    script = (
+        PREPARE
+        + "const out = [];\nfor (let k = 0; k <= recording.length; k++) { cursor.goto(k); out.push(state()); }\nreturn out;"
+    )
     found = in_node(script, {"payload": payload_of(recording)}, tmp_path)
     session = Session(recording)
     assert len(found) == len(recording) + 1
@@ -150,16 +153,21 @@ def test_every_move_ends_where_the_sessions_does(name: str, tmp_path: Path) -> N
             getattr(session, kind)()
             walk.append([MOVES[kind]])
         expected.append([walk[-1], session.position, session.focus.lane, session.following])
-    script = PREPARE + """
+    script = (
+        PREPARE
+        + """
     for (const [file, line] of given.stops) cursor.toggleBreakpoint({ file, line });
     const out = [];
     for (const [move, ...rest] of given.walk) {
       if (move === "goto") cursor.goto(rest[0]);
-      else if (move === "focus") cursor.focusOn({ lane: names.indexOf(rest[0]), block: rest[1], task: null, iteration: rest[2] });
+      else if (move === "focus") {
+        cursor.focusOn({ lane: names.indexOf(rest[0]), block: rest[1], task: null, iteration: rest[2] });
+      }
       else cursor[move]();
       out.push([[move, ...rest], cursor.position, names[cursor.focus.lane], cursor.following]);
     }
     return out;"""
+    )
     given = {"payload": payload_of(recording), "walk": walk, "stops": stops}
     assert in_node(script, given, tmp_path) == plain(expected)
 
@@ -183,11 +191,14 @@ def test_who_wrote_a_cell(name: str, tmp_path: Path) -> None:
         author = session.who_wrote(v.name, tuple(cell))
         asked.append([binding.step, binding.frame, binding.name, binding.value, cell, session.position])
         expected.append([*asked[-1], author.step, author.how])
-    script = PREPARE + """
+    script = (
+        PREPARE
+        + """
     return given.asked.map(([step, frame, name, value, cell, position]) => {
       const author = wb.authorOf(recording, { step, frame, name, value }, cell, position);
       return [step, frame, name, value, cell, position, author.step, author.how];
     });"""
+    )
     assert in_node(script, {"payload": payload_of(recording), "asked": asked}, tmp_path) == expected
 
 

@@ -104,6 +104,7 @@ export interface Listing {
   readonly first: number;
   readonly lines: readonly string[];
   readonly full: Readonly<Record<string, string>>;
+  readonly unfolded: boolean;
 }
 
 export interface Stats {

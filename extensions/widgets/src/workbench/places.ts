@@ -95,7 +95,7 @@ export function partOfStorage(
 const MOST_PARTS = 64;
 
 /** Regions of a tensor that steps have written up to the cursor. */
-function writtenParts(bench: Bench, whole: TensorRow): (Part & { lane: number })[] {
+export function writtenParts(bench: Bench, whole: TensorRow): (Part & { lane: number })[] {
   const { recording, cursor } = bench;
   const out: (Part & { lane: number })[] = [];
   const columns = whole[2].at(-1) ?? 1;

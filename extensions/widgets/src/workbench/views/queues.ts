@@ -2,7 +2,7 @@
 import type { Bench } from "../bench";
 import { dims, escaped, h, times } from "../dom";
 import { laneClass, laneTag, pipeEnds, pipeLabel } from "../lanes";
-import type { QueueEntry, QueueState } from "../queues";
+import type { QueueEntry, QueueState, Waiter } from "../queues";
 import { blockOf, type Tile } from "../tiles";
 import { whyText } from "./timeline";
 import type { View } from "./view";
@@ -84,11 +84,12 @@ export class QueuesView implements View {
   #below(queue: QueueState): string {
     const { bench } = this;
     const waits = queue.waiters.map(
-      (w) => `<div class="pw-waiter pw-on" data-waits="${escaped(bench.laneName(w.lane))}">${WAIT}${escaped(whyText(bench, { lane: w.lane, waiting: w }))}</div>`,
+      (w) => `<div class="pw-waiter pw-on" data-waits="${escaped(bench.laneName(w.lane))}" title="${escaped(whyText(bench, { lane: w.lane, waiting: w }))}">${WAIT}<span>${escaped(this.#why(w))}</span></div>`,
     );
     if (waits.length) return waits.join("");
     const held = queue.entries.find((entry) => entry.heldBy !== null);
     const counts = `pushed ${queue.pushed}, popped ${queue.popped}, freed ${queue.freed}`;
+    const short = `${queue.pushed} in, ${queue.popped} out`;
     const state = held
       ? `slot ${held.slot} held by ${laneTag(bench.laneName(held.heldBy ?? 0))}`
       : queue.entries.length
@@ -96,7 +97,12 @@ export class QueuesView implements View {
         : queue.popped
           ? "drained"
           : "nothing pushed yet";
-    return `<div class="pw-waiter">${state}<span class="pw-counts">${counts}</span></div>`;
+    return `<div class="pw-waiter" title="${counts}"><span>${state}</span><span class="pw-counts">${short}</span></div>`;
+  }
+
+  #why(w: Waiter): string {
+    const line = this.bench.recording.lineOf(w.since);
+    return `${this.bench.laneName(w.lane)} waits: ${w.operation}${w.reason ? ` (${w.reason})` : ""}${line ? `, ${line}` : ""}`;
   }
 }
 

@@ -39,7 +39,7 @@ export class SourceView implements View {
   readonly #tabs: TabList;
   readonly #texts: readonly { readonly listing: Listing; readonly file: string | null; readonly label: string }[];
   #chosen = 0;
-  #unfolded = false;
+  readonly #folding = new Map<number, boolean>();
   #rows: Row[] = [];
   #byNumber = new Map<number, Row>();
   #marked: Row[] = [];
@@ -59,7 +59,7 @@ export class SourceView implements View {
     );
     this.#types = h("button", { type: "button", class: "pw-link", "aria-pressed": "false" }, "types");
     this.#types.addEventListener("click", () => {
-      this.#unfolded = !this.#unfolded;
+      this.#folding.set(this.#chosen, !this.#unfolded);
       this.draw();
     });
     const head = h("div", { class: "pw-ph" }, this.#tabs.element, h("span", { class: "pw-grow" }), this.#off, this.#types, this.#name);
@@ -73,6 +73,11 @@ export class SourceView implements View {
   show(index: number): void {
     this.#chosen = Math.max(0, Math.min(this.#texts.length - 1, index));
     this.bench.changed(false);
+  }
+
+  /** Whether types are written out: as the text says, until the user says otherwise. */
+  get #unfolded(): boolean {
+    return this.#folding.get(this.#chosen) ?? this.#texts[this.#chosen]?.listing.unfolded ?? false;
   }
 
   get file(): string | null {

@@ -8,7 +8,7 @@ import { Segments } from "../tabs";
 import { blockOf, isValid, type Tile } from "../tiles";
 import type { Variable } from "../variables";
 import { laneState } from "../queues";
-import { placeOn, type Place } from "../places";
+import { placeOn, writtenParts, type Place } from "../places";
 import { whyText } from "./timeline";
 import type { View } from "./view";
 
@@ -133,6 +133,7 @@ export class TileView implements View {
     if (!over) this.#overview.hidden = true;
     const lane = "var(--pw-lane)";
     svg += rect(box.x - 1, box.y - 1, box.width + 2, box.height + 2, `fill="none" stroke="${lane}" stroke-width="2"`);
+    svg += place ? "" : this.#parts(v, tile, box);
     svg += this.#labels(tile, box, reach, place);
     svg += this.#glyphs(tile, box);
     const cls = this.bench.laneName(this.bench.cursor.focus.lane);
@@ -179,6 +180,23 @@ export class TileView implements View {
     return `<g data-place="${escaped(v.name)}">${svg}</g>`;
   }
 
+  /** On a tensor that steps store into: what each lane has written so far. */
+  #parts(v: Variable, tile: Tile, box: Box): string {
+    const tensor = this.bench.recording.tensor(v.binding.value);
+    const parts = tensor && tensor[4] >= 0 ? writtenParts(this.bench, tensor) : [];
+    const [sx, sy] = [box.width / Math.max(1, tile.columns), box.height / Math.max(1, tile.rows)];
+    return parts
+      .filter((p) => p.rows < tile.rows || p.columns < tile.columns)
+      .map((p) => {
+        const [x, y] = [box.x + p.column * sx + 1, box.y + p.row * sy + 1];
+        const style = 'fill="none" stroke="var(--pw-lane)" stroke-width="1.4" stroke-dasharray="3 2"';
+        const name = this.bench.laneName(p.lane);
+        const label = p.rows * sy >= 11 ? text(box.x + box.width + 58, y + (p.rows * sy) / 2 + 2, name) : "";
+        return `<g class="${laneClassOf(name)}" data-part="${escaped(name)}">${rect(x, y, p.columns * sx - 2, p.rows * sy - 2, style)}${label}</g>`;
+      })
+      .join("");
+  }
+
   #hatch(tile: Tile, box: Box, v: Variable): string {
     const rowHeight = box.height / Math.max(1, tile.rows);
     const fill = `fill="url(#${this.bench.prefix}-hatch)" data-hatch=""`;
@@ -217,6 +235,7 @@ export class TileView implements View {
     svg += text(box.x - 5, box.y + 8, `r ${row}`, 'text-anchor="end"');
     if (box.height > 24) svg += text(box.x - 5, box.y + box.height - 1, `r ${row + tile.rows - 1}`, 'text-anchor="end"');
     svg += rect(scale, box.y, 8, box.height, `fill="url(#${this.bench.prefix}-scale)" rx="1"`);
+    if (reach === 0) return svg + text(scale + 12, box.y + box.height / 2 + 3, "0");
     svg += text(scale + 12, box.y + 8, shown(Number(reach.toPrecision(3))));
     if (box.height > 40) svg += text(scale + 12, box.y + box.height / 2 + 3, "0");
     if (box.height > 24) svg += text(scale + 12, box.y + box.height, shown(-Number(reach.toPrecision(3))));

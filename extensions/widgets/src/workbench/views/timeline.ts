@@ -150,6 +150,7 @@ export class TimelineView implements View {
     const room = Math.max(1, Math.floor((this.#width - 2 * EDGE) / 4));
     const per = Math.max(1, Math.ceil(recording.length / room));
     const mark = Math.max(2, Math.min(10, ((this.#width - 2 * EDGE) / Math.max(1, recording.length)) * 0.72));
+    const size = Math.max(0.6, Math.min(1, mark / 7)); // where steps lie close together, so do their marks
     let svg = this.#ticks();
     this.bench.lanes.forEach((lane, row) => {
       const y = TOP + ROW * row;
@@ -170,7 +171,8 @@ export class TimelineView implements View {
           kind === "statement"
             ? `<rect x="${-mark / 2}" y="-2.5" width="${mark}" height="5" rx="1.5" fill="var(--pw-lane)"/>`
             : MARKS[kind];
-        svg += `<g transform="translate(${this.#x(step).toFixed(1)} ${y})" data-mark="${kind}">${body}</g>`;
+        const scale = kind === "statement" || size === 1 ? "" : ` scale(${size.toFixed(2)})`;
+        svg += `<g transform="translate(${this.#x(step).toFixed(1)} ${y})${scale}" data-mark="${kind}">${body}</g>`;
       }
       svg += "</g>";
     });

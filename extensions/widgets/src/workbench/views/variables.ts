@@ -37,7 +37,7 @@ export class VariablesView implements View {
     if (html === this.#html) return;
     this.#html = html;
     this.#box.innerHTML = html;
-    const fresh = this.#box.querySelector<HTMLElement>("tr.pw-new");
+    const fresh = this.#box.querySelector<HTMLElement>("tr.pw-new.pw-sel, tr.pw-new:not(:has(~ tr.pw-sel))");
     const top = fresh ? fresh.offsetTop : 0;
     if (fresh && (top + 19 > this.#box.scrollTop + this.#box.clientHeight || top - 20 < this.#box.scrollTop)) {
       this.#box.scrollTop = top + 19 - this.#box.clientHeight;

@@ -1,0 +1,215 @@
+"""Groups: cube and vector lanes over bounded pipes, splits, deadlocks, slots that are used after they were given back."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pypto_lab.pto.machine import ExecutionError, execute
+from pypto_lab.pto.machine.arena import Cells
+from pypto_lab.pto.machine.pipes import parts_of
+from pypto_lab.pto.parse import read
+from tests.pto.texts import DATA, Text, module, tile
+
+ROWS, COLS = 32, 64
+SLOT = ROWS * COLS * 4
+
+
+def cube(split: int, pushes: int = 2, slots: int = 2) -> Text:
+    """Pushes `pushes` tiles of the first argument, rows one after the other, to the vector side."""
+    text = Text("f32", "f32", kind="cube", name="f_aic")
+    text.raw('%ring = pto.import_reserved_buffer {name = "ring", peer_func = @f_aiv} -> i32')
+    text.raw(
+        f"pto.aic_initialize_pipe {{dir_mask = 1, slot_size = {SLOT}, slot_num = {slots}}} "
+        f"(c2v_consumer_buf = %ring : i32, v2c_consumer_buf = %{text.c(0, 'i32')} : i32)"
+    )
+    acc = tile(ROWS, COLS, "f32", "acc", "acc")
+    mat = tile(ROWS, COLS, "f32", "mat", "nz")
+    for push in range(pushes):
+        text.alloc(f"m{push}", mat, 0)
+        text.op("tload", [text.window(0, (pushes * ROWS, COLS), (push * ROWS, 0), (ROWS, COLS))], [f"m{push}"])
+        text.alloc(f"c{push}", acc, 0)
+        text.op("tmov", [f"m{push}"], [f"c{push}"])
+        text.line(f"pto.tpush_to_aiv(%c{push} : {acc}) {{split = {split}}}")
+    return text
+
+
+def vector(split: int, pops: int = 2, slots: int = 2, free: bool = True, late: bool = False) -> Text:
+    """Pops, doubles and stores tiles; with `late` a tile is read after its slot was given back."""
+    rows, cols = (ROWS // 2, COLS) if split == 1 else (ROWS, COLS // 2) if split == 2 else (ROWS, COLS)
+    text = Text("f32", "f32", name="f_aiv")
+    if split:
+        text.extra_parameters = ["%__pypto_spmd_subblock_idx: i32"]
+        text.raw("%lane = arith.index_cast %__pypto_spmd_subblock_idx : i32 to index")
+    else:
+        text.raw(f"%lane = arith.muli %{text.c(0)}, %{text.c(0)} : index")
+    text.raw(
+        f'%ring = pto.reserve_buffer {{name = "ring", size = {slots * SLOT}, location = #pto.address_space<vec>, '
+        "auto = false, base = 0} -> i32",
+        f"pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = {SLOT}, slot_num = {slots}}} "
+        f"(c2v_consumer_buf = %ring : i32, v2c_consumer_buf = %{text.c(0, 'i32')} : i32)",
+    )
+    half = tile(rows, cols)
+    for pop in range(pops):
+        text.line(f"%p{pop} = pto.tpop_from_aic {{split = {split}}} -> {half}")
+        text.types[f"p{pop}"] = str(half)
+        text.alloc(f"o{pop}", half, slots * SLOT)
+        if late:
+            text.line(f"pto.tfree_from_aic {{split = {split}}}")
+        text.op("tadd", [f"p{pop}", f"p{pop}"], [f"o{pop}"])
+        if free and not late:
+            text.line(f"pto.tfree_from_aic {{split = {split}}}")
+        row, column = f"r{pop}", f"q{pop}"
+        text.raw(f"%{row}l = arith.muli %lane, %{text.c(rows if split == 1 else 0)} : index")
+        text.raw(f"%{row} = arith.addi %{row}l, %{text.c(pop * ROWS)} : index")
+        text.raw(f"%{column} = arith.muli %lane, %{text.c(cols if split == 2 else 0)} : index")
+        text.op("tstore", [f"o{pop}"], [text.window(1, (pops * ROWS, COLS), (row, column), (rows, cols))])
+    return text
+
+
+def tensors(count: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
+    g = torch.Generator().manual_seed(1)
+    return torch.randn(count * ROWS, COLS, generator=g), torch.zeros(count * ROWS, COLS)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("split", [0, 1, 2])
+def test_tiles_cross_whole_or_in_halves_in_any_order_of_lanes(split: int, seed: int) -> None:
+    a, out = tensors(5)
+    result = execute(module(cube(split, 5), vector(split, 5)), "group", [a, out], seed=seed)
+    assert result.findings == (), [str(x) for x in result.findings]
+    assert result.lanes == (("AIC", "AIV0", "AIV1") if split else ("AIC", "AIV0"))
+    assert torch.equal(out, a + a)
+
+
+def test_more_pops_than_pushes_deadlock_at_once_and_name_every_lane() -> None:
+    a, out = tensors(3)
+    with pytest.raises(ExecutionError) as caught:
+        execute(module(cube(0, 2), vector(0, 3)), "group", [torch.randn(2 * ROWS, COLS), out])
+    found = caught.value.findings[-1]
+    assert found.code == "E627"
+    assert "AIV0 waits in pto.tpop_from_aic (kernel.py:" in found.message
+    assert "cube to vector is empty" in found.message
+    assert found.span is not None
+
+
+def test_a_ring_that_is_never_freed_fills_up() -> None:
+    a, out = tensors(3)
+    with pytest.raises(ExecutionError) as caught:
+        execute(module(cube(0, 3), vector(0, 3, free=False)), "group", [a, out])
+    message = caught.value.findings[-1].message
+    assert "AIC waits in pto.tpush_to_aiv" in message
+    assert "all 2 slots" in message
+    assert "AIV0 waits in pto.tpop_from_aic" in message
+
+
+def test_slots_left_in_use_are_reported() -> None:
+    a, out = tensors()
+    result = execute(module(cube(0), vector(0, free=False)), "group", [a, out])
+    assert [x.message for x in result.findings] == [
+        "pipe 0, cube to vector: 2 slots of lane 0 were popped and never freed"
+    ]
+    assert not result.ok
+
+
+def test_tiles_nobody_pops_are_reported() -> None:
+    a, out = tensors()
+    result = execute(module(cube(0, 2), vector(0, 1)), "group", [a, out[:ROWS]])
+    assert any("1 tiles of lane 0 were pushed (kernel.py:" in x.message for x in result.findings)
+
+
+def test_a_tile_read_after_its_slot_was_given_back() -> None:
+    a, out = tensors()
+    result = execute(module(cube(0), vector(0, late=True)), "group", [a, out])
+    reached = [x for x in result.findings if x.code == "E621"]
+    assert reached
+    assert "slot 0 of pipe 0, cube to vector was given back at kernel.py:" in reached[0].message
+
+
+def test_freeing_more_than_was_popped_stops_the_run() -> None:
+    a, out = tensors(1)
+    text = vector(0, 1)
+    text.line("pto.tfree_from_aic {split = 0}")
+    with pytest.raises(ExecutionError) as caught:
+        execute(module(cube(0, 1), text), "group", [a, out])
+    assert "no popped tile is left to free" in caught.value.findings[-1].message
+
+
+def test_both_sides_agree_on_their_slots() -> None:
+    a, out = tensors()
+    with pytest.raises(ExecutionError) as caught:
+        execute(module(cube(0, slots=3), vector(0, slots=2)), "group", [a, out])
+    assert "one side sets up 3 slots" in caught.value.findings[-1].message
+
+
+def test_a_pop_with_another_split_than_the_push_stops_the_run() -> None:
+    a, out = tensors()
+    with pytest.raises(ExecutionError) as caught:
+        execute(module(cube(1), vector(2)), "group", [a, out])
+    assert "pops with split 2 what kernel.py:" in caught.value.findings[-1].message
+
+
+def test_a_buffer_nobody_reserves() -> None:
+    a, out = tensors()
+    text = module(cube(0), vector(0)).replace('{name = "ring", peer_func', '{name = "rung", peer_func')
+    with pytest.raises(ExecutionError) as caught:
+        execute(text, "group", [a, out])
+    assert "@f_aiv reserves no buffer `rung`" in caught.value.findings[-1].message
+
+
+def test_a_tile_that_lies_in_the_ring_is_reported() -> None:
+    a, out = tensors()
+    text = vector(0)
+    text.alloc("inside", tile(8, 8), SLOT)
+    result = execute(module(cube(0), text), "group", [a, out])
+    assert [x.code for x in result.findings] == ["E632"]
+    assert "%inside lies in the slots of `ring` (vec 0..16384)" in result.findings[0].message
+
+
+@pytest.mark.parametrize("split", [1, 2, 3, 4])
+@pytest.mark.parametrize("valid", [32, 17, 1])
+def test_halves_cover_every_valid_element_once(split: int, valid: int) -> None:
+    data = torch.arange(32 * 32, dtype=torch.float32).reshape(32, 32)
+    axis = 0 if split in (1, 3) else 1
+    extents = (valid, 32) if axis == 0 else (32, valid)
+    (first, a), (second, b) = parts_of(Cells(data), extents, split)
+    joined = torch.cat([first.data[: a[0], : a[1]], second.data[: b[0], : b[1]]], dim=axis)
+    assert torch.equal(joined, data[: extents[0], : extents[1]])
+    if split >= 3:
+        assert a[axis] - b[axis] == valid % 2
+
+
+def test_a_compiled_group_in_both_directions_with_an_idle_lane() -> None:
+    """32 x 32 tiles go to the cube and back; lane 1 takes part with empty tiles."""
+    g = torch.Generator().manual_seed(0)
+    a, w = torch.randn(64, 32, generator=g).half(), torch.randn(32, 32, generator=g).half()
+    y = torch.zeros(64, 32)
+    result = execute(read(DATA / "trip.pto"), "trip", [a, w, y, torch.zeros(1)], seed=3)
+    assert result.findings == ()
+    assert result.lanes == ("AIC", "AIV0", "AIV1")
+    expected = torch.cat([((a[r : r + 32] + 1.0) @ w.float().half()).float() * 0.5 for r in (0, 32)])
+    exact = torch.cat([(a[r : r + 32] + 1.0).float() @ w.float() * 0.5 for r in (0, 32)])
+    assert torch.allclose(y, exact, rtol=1e-5, atol=1e-5)
+    assert torch.allclose(y, expected, rtol=1e-1, atol=1e-1)
+
+
+def test_barriers_of_all_cores_let_blocks_wait_for_each_other() -> None:
+    """Each block writes its row, meets the others, then adds up what all of them wrote."""
+    text = Text("f32", "f32")
+    text.extra_parameters = ["%__pypto_spmd_block_idx: i32", "%__pypto_spmd_block_num: i32"]
+    text.raw("%b = arith.index_cast %__pypto_spmd_block_idx : i32 to index")
+    text.raw("%one = arith.sitofp %__pypto_spmd_block_idx : i32 to f32")
+    text.types["one"] = "f32"
+    text.alloc("mine", tile(1, 32), 0)
+    text.op("texpands", ["one"], ["mine"])
+    text.op("tstore", ["mine"], [text.window(0, (4, 32), ("b", 0), (1, 32))])
+    text.raw("pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>")
+    text.alloc("all", tile(4, 32), 1024)
+    text.load("all", 0, (4, 32))
+    text.alloc("sum", tile(1, 32), 4096)
+    text.op("tcolsum", ["all"], ["sum"])
+    text.op("tstore", ["sum"], [text.window(1, (4, 32), ("b", 0), (1, 32))])
+    shared, out = torch.full((4, 32), 100.0), torch.zeros(4, 32)
+    result = execute(text.text(), "f", [shared, out], block_num=4)
+    assert result.ok
+    assert bool((out == 6).all())
