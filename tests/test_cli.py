@@ -210,3 +210,23 @@ def test_opening_something_else_is_bad_input(capsys):
 def test_a_place_that_cannot_be_written_is_bad_input(tmp_path, capsys):
     assert invoke(["record", str(GOOD), "-o", str(tmp_path / "no" / "run.ptolab")]) == BAD_INPUT
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_script_by_addresses_places_tiles(capsys):
+    dump = (
+        KERNELS.parent / "dumps" / "k24_while_branch" / "passes_explicit" / "49_after_MaterializeValidShapeSymbols.py"
+    )
+    assert invoke(["script", str(dump), "--memory", "addresses", "--arch", "a5"]) == FINE
+    assert "core = _Core('a5', addressed=True)" in capsys.readouterr().out
+    assert invoke(["script", str(dump), "--memory", "nowhere"]) == BAD_INPUT
+
+
+def test_validate_by_addresses_finds_a_lost_carry(tmp_path, capsys):
+    dumps = KERNELS.parent / "dumps" / "k24_while_branch" / "passes_explicit"
+    (tmp_path / "35_after_AllocateMemoryAddr.py").write_text((dumps / "35_after_AllocateMemoryAddr.py").read_text())
+    arguments = ["validate", str(tmp_path), "--case", str(KERNELS / "k24_while_branch" / "kernel.py"), "--json"]
+    assert invoke(arguments) == FINE
+    capsys.readouterr()
+    assert invoke([*arguments, "--memory", "addresses"]) == FINDING
+    (stage,) = json.loads(capsys.readouterr().out)["stages"]
+    assert "a yield moves nothing" in stage["message"]

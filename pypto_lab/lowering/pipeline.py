@@ -13,6 +13,7 @@ from pypto_lab.ir.printer import print_program
 from pypto_lab.ir.verifier import stage_of, verify
 from pypto_lab.lowering.context import Context, Pass
 from pypto_lab.lowering.passes import (
+    canonicalize_io_order,
     canonicalize_tile_slice,
     convert_tensor_to_tile_ops,
     convert_to_ssa,
@@ -23,7 +24,10 @@ from pypto_lab.lowering.passes import (
     infer_tile_memory_space,
     inject_gm_pipe_buffer,
     inline_functions,
+    legalize_tile_cast,
     lower_auto_vector_split,
+    lower_pipeline_loops,
+    materialize_tensor_strides,
     normalize_return_order,
     normalize_stmt_structure,
     outline_cluster_scopes,
@@ -50,6 +54,7 @@ PASSES: tuple[tuple[int, str, Pass], ...] = (
     (10, "OutlineClusterScopes", outline_cluster_scopes.run),
     (11, "ConvertTensorToTileOps", convert_tensor_to_tile_ops.run),
     (14, "FlattenTileNdTo2D", flatten_tile_nd_to_2d.run),
+    (15, "LegalizeTileCast", legalize_tile_cast.run),
     (17, "CanonicalizeTileSlice", canonicalize_tile_slice.run),
     (18, "InferTileMemorySpace", infer_tile_memory_space.run),
     (20, "ResolveBackendOpLayouts", resolve_backend_op_layouts.run),
@@ -59,6 +64,9 @@ PASSES: tuple[tuple[int, str, Pass], ...] = (
     (24, "SplitVectorKernel", split_vector_kernel.run),
     (25, "StampTfreeSplit", stamp_tfree_split.run),
     (26, "NormalizeReturnOrder", normalize_return_order.run),
+    (29, "LowerPipelineLoops", lower_pipeline_loops.run),
+    (30, "CanonicalizeIOOrder", canonicalize_io_order.run),
+    (31, "MaterializeTensorStrides", materialize_tensor_strides.run),
 )
 """Number (the compiler's own), name and function of each pass, in the order they run."""
 

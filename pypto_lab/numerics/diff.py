@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.ir.nodes import Program
 from pypto_lab.numerics.case import Case, Values, clone
@@ -174,9 +176,11 @@ def pick(outputs: Mapping[str, Any], wanted: Mapping[str, Any], program: Program
 
 def find_leaks(program: Program, values: Mapping[str, Any], outputs: Values, seed: int) -> tuple[Leak, ...]:
     """Outputs that are not the same once undefined cells hold something else, with the statement that reads them."""
-    poisoned = run_outputs(program, values, outputs, seed, poison="nan")
     reads = {read.output.partition("__ssa_v")[0]: read for read in undefined_reads(program, values, seed=seed)}
-    other = next((str(read) for read in reads.values() if read.cells is None), "")
+    stray = next((str(read) for read in reads.values() if read.cells is None), "")
+    if stray:  # the way the program goes, or an index, depends on undefined cells: so does everything after it
+        return tuple(Leak(name, locate(torch.ones(clean.shape)), stray) for name, clean in outputs.items())
+    poisoned = run_outputs(program, values, outputs, seed, poison="nan")
     leaks = []
     for name, clean in outputs.items():
         read = reads.get(name)
@@ -184,7 +188,7 @@ def find_leaks(program: Program, values: Mapping[str, Any], outputs: Values, see
         if read is not None and read.cells is not None:
             changed = changed | read.cells.cpu()
         if bool(changed.any()):
-            leaks.append(Leak(name, locate(changed), other if read is None else str(read)))
+            leaks.append(Leak(name, locate(changed), "" if read is None else str(read)))
     return tuple(leaks)
 
 

@@ -48,12 +48,12 @@ class FirstRead:
 
     def __str__(self) -> str:
         more = f" and {self.count - 1} more" if self.count > 1 else ""
-        cells = f"cell {list(self.cell)}{more}"
+        cells = f"cell {list(self.cell)}{more} of " if self.cell else ""
         if self.statement is None:
-            return f"{cells} of `{self.output}` {'are' if self.count > 1 else 'is'} never written"
+            return f"{cells}`{self.output}` {'are' if self.count > 1 else 'is'} never written"
         origin = f"; it comes from {self.origin}" if self.origin else ""
         lane = f" ({self.lane})" if self.lane not in ("", "host") else ""
-        return f"{place_of(self.span)}`{self.statement}`{lane} reads {cells} of `{self.variable}`, {self.why}{origin}"
+        return f"{place_of(self.span)}`{self.statement}`{lane} reads {cells}`{self.variable}`, {self.why}{origin}"
 
 
 @dataclass(eq=False, slots=True)
@@ -198,16 +198,15 @@ class Finder:
         stmt = None if where is None else where.line.stmt
         return FirstRead(
             "the way the program goes", text_of(stmt), None if stmt is None else stmt.span, "a condition", (), 1,
-            "which depends on undefined cells", "",
+            "which is not the same in both runs", "",
         )  # fmt: skip
 
     def stopped(self, error: ScriptError) -> FirstRead:
-        """A marker made the script stop, such as an index that was never written."""
+        """A run stopped: at an index or extent that differs, or (then the error is raised) for another reason."""
         taint = next((t for call in self.calls.values() for t in _scalar_taints(call)), None)
-        if taint is not None:
-            return replace(taint.first().read, output="an index")
-        diagnostic = error.diagnostics[0]
-        return FirstRead("an index", diagnostic.message, diagnostic.span, "a value", (), 1, "which is undefined", "")
+        if taint is None:
+            raise error
+        return replace(taint.first().read, output="an index")
 
 
 class Step:

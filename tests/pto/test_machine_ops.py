@@ -417,8 +417,9 @@ def test_arguments_may_be_views_of_larger_tensors() -> None:
     [
         ("arith.divsi %a, %b : i32", -3), ("arith.remsi %a, %b : i32", -1), ("arith.floordivsi %a, %b : i32", -4),
         ("arith.minsi %a, %b : i32", -7), ("arith.maxsi %a, %b : i32", 2), ("arith.shli %b, %b : i32", 8),
-        ("arith.shrsi %a, %b : i32", -2), ("arith.shrui %a, %b : i32", 0x3FFFFFFE), ("arith.divui %a, %b : i32", 2147483644),
-        ("arith.muli %big, %big : i32", 1), ("arith.addi %big, %b : i32", -(2**31) + 1), ("arith.xori %a, %b : i32", -5),
+        ("arith.shrsi %a, %b : i32", -2), ("arith.shrui %a, %b : i32", 0x3FFFFFFE),
+        ("arith.divui %a, %b : i32", 2147483644), ("arith.muli %big, %big : i32", 1),
+        ("arith.addi %big, %b : i32", -(2**31) + 1), ("arith.xori %a, %b : i32", -5),
     ],
 )  # fmt: skip
 def test_scalar_integers_cut_off_and_wrap(expression: str, expected: int) -> None:

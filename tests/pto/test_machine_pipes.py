@@ -1,4 +1,4 @@
-"""Groups: cube and vector lanes over bounded pipes, splits, deadlocks, slots that are used after they were given back."""
+"""Groups: cube and vector lanes over bounded pipes, splits, deadlocks, slots used after they were given back."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_tiles_cross_whole_or_in_halves_in_any_order_of_lanes(split: int, seed: 
 
 
 def test_more_pops_than_pushes_deadlock_at_once_and_name_every_lane() -> None:
-    a, out = tensors(3)
+    out = torch.zeros(3 * ROWS, COLS)
     with pytest.raises(ExecutionError) as caught:
         execute(module(cube(0, 2), vector(0, 3)), "group", [torch.randn(2 * ROWS, COLS), out])
     found = caught.value.findings[-1]
