@@ -13,7 +13,9 @@ from typing import Any
 
 from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
-from pypto_lab.ir.types import MemRef, TileType, Type
+from pypto_lab.ir.enums import MemorySpace
+from pypto_lab.ir.span import Span
+from pypto_lab.ir.types import PTR, MemRef, TileType, Type
 from pypto_lab.ir.visitor import Rewriter
 from pypto_lab.lowering.memory_effects import written_argument
 from pypto_lab.lowering.uses import definitions, expressions, statements
@@ -51,9 +53,21 @@ def is_alloc(stmt: n.Stmt) -> bool:
 def alloc_size(stmt: n.Assign) -> int:
     """Bytes an allocation takes."""
     assert isinstance(stmt.value, n.OpCall)
-    size = stmt.value.args[1]
-    assert isinstance(size, n.ConstInt)
-    return size.value
+    return int(stmt.value.kwargs["size"])
+
+
+def alloc_space(stmt: n.Assign) -> MemorySpace:
+    """The memory an allocation is in."""
+    assert isinstance(stmt.value, n.OpCall)
+    space: MemorySpace = stmt.value.kwargs["memory_space"]
+    return space
+
+
+def new_alloc(name: str, space: MemorySpace, size: int, span: Span | None) -> n.Assign:
+    """A statement that allocates a buffer."""
+    kwargs = {"memory_space": space, "size": size}
+    call = n.OpCall(op="tile.alloc", args=(), kwargs=kwargs, type=PTR, span=span)
+    return n.Assign(var=n.Var(name=name, type=PTR, span=span), value=call, span=span)
 
 
 def allocations(body: n.Body) -> dict[n.Var, n.Assign]:
@@ -177,6 +191,9 @@ class _Timer:
         self.clock += 1
         end = 2 * self.clock
         self.ranges.ends[loop] = end
+        last = loop.body[-1] if loop.body else None
+        for value in last.values if isinstance(last, n.Yield) else ():
+            self.read(value, end)
         self.loops.pop()
         for var in self.pending.pop():
             start, last = self.ranges.intervals[var]
@@ -229,8 +246,8 @@ class Rebase(Rewriter):
         assert isinstance(node.value, n.OpCall)
         if size is None or size == alloc_size(node):
             return node
-        args = (node.value.args[0], n.const(size))
-        return dataclasses.replace(node, value=dataclasses.replace(node.value, args=args))
+        kwargs = {**node.value.kwargs, "size": size}
+        return dataclasses.replace(node, value=dataclasses.replace(node.value, kwargs=kwargs))
 
 
 def tile_vars(body: n.Body) -> list[n.Var]:

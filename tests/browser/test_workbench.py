@@ -1,4 +1,4 @@
-"""The workbench in a real browser: a page offline and a widget in JupyterLab show what a Session says, step by step, both
+"""The workbench in a browser: a page offline and a widget in JupyterLab show what a Session says, step by step, both
 ways, by keyboard and by mouse, in both themes, without serious accessibility findings."""
 
 from __future__ import annotations

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import threading
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +178,7 @@ class Workbench:
         with self.lock:
             return {
                 "title": self.title,
-                "timeline": timeline(self.recording),
+                "timeline": self._tables,
                 "sources": [listing.data() for listing in self.sources],
                 "script": self.script.data(),
                 "places": tensor_places(self.recording),
@@ -196,40 +199,47 @@ class Workbench:
         text = json.dumps(self.payload, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
         return gzip.compress(text.encode(), 6, mtime=0)
 
-    def tile_keys(self) -> list[str]:
+    @cached_property
+    def tile_keys(self) -> tuple[str, ...]:
         """Names of all tiles that can be shown, in the order in which steps show them."""
         found: dict[str, int] = {}
-        for b in self.recording.trace.bindings:
-            if not self._is_tensor(b.value):
-                continue
-            versions = versions_of(self.recording, b.value)
-            first = max([v for v in versions if v <= b.step], default=0)
-            for v in versions:
-                if v >= first:
-                    found.setdefault(f"{b.value}@{v}", max(v, b.step))
-        for e in self.recording.trace.events:
-            if e.value is not None and self._is_tensor(e.value):
-                found.setdefault(f"{e.value}@0", e.step)
-        return sorted(found, key=lambda key: found[key])
+        versions: dict[int, list[int]] = {}
+        for step, value in self._shown_values():
+            if value not in versions:
+                versions[value] = versions_of(self.recording, value)
+            known = versions[value]
+            for v in known[max(0, bisect_right(known, step) - 1) :]:
+                if f"{value}@{v}" in found:
+                    break  # an earlier binding of the value had this one and all after it
+                found[f"{value}@{v}"] = max(v, step)
+        return tuple(sorted(found, key=lambda key: found[key]))
 
-    def _is_tensor(self, value: int) -> bool:
-        return bool(self._tables["values"][value][0] == "t")
+    def _shown_values(self) -> Iterator[tuple[int, int]]:
+        """(step, value id) of all tensors that get a name or are pushed."""
+        tables = self._tables["values"]
+        trace = self.recording.trace
+        bound = ((b.step, b.value) for b in trace.bindings)
+        pushed = ((e.step, e.value) for e in trace.events if e.value is not None)
+        return ((step, value) for step, value in chain(bound, pushed) if tables[value][0] == "t")
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
         return timeline(self.recording)
 
+    def keys_within(self, cells: int) -> list[str]:
+        """The first tiles that have no more than so many cells in all."""
+        out: list[str] = []
+        for key in self.tile_keys:
+            cells -= math.prod(self._tables["values"][int(key.partition("@")[0])][2])
+            if cells < 0:
+                break
+            out.append(key)
+        return out
+
     def _statistics(self) -> dict[str, Any]:
         """Statistics of the tiles, as many as the budget lets through."""
-        out: dict[str, Any] = {}
-        cells = 0
-        for key in self.tile_keys():
-            content = self.tiles.content(key)
-            cells += int(content.raw.size)
-            if cells > EAGER_CELLS:
-                break
-            out[key] = statistics(content)
-        return out
+        keys = self.keys_within(EAGER_CELLS)
+        return {key: statistics(content) for key, content in self.tiles.contents(keys)}
 
     def _golden_values(self) -> list[int]:
         """Ids of the values that have a golden."""

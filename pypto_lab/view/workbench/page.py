@@ -7,18 +7,23 @@ import gzip
 import hashlib
 import html
 import json
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pypto_lab.view import assets
 from pypto_lab.view.parts import Chip, Code, Figure, Part, Pre, Report, Stack, Tabs, to_html
 from pypto_lab.view.workbench import drawing, text
-from pypto_lab.view.workbench.tiles import SIDE, Tile
+from pypto_lab.view.workbench.tiles import MODES, SIDE, Tile, against, tile_of
 
 if TYPE_CHECKING:
     from pypto_lab.view.workbench.bench import Workbench
 
 LARGEST_PAGE = 48 << 20
 """Bytes of cells that a page carries before compression; beyond it tiles are drawn coarser, then left out."""
+
+MOST_CELLS = 1 << 27
+"""Cells that are looked at for a page; the tiles of later steps are left out."""
 
 _SIDES = (SIDE, 64, 32)
 _STATIC_LINES = 60
@@ -63,36 +68,43 @@ def _cells(bench: Workbench) -> tuple[list[dict[str, Any]], bytes, str]:
 
     Tiles with the same numbers share them.
     """
-    for side in _SIDES:
-        heads, cells = _packed(bench, side)
-        if len(cells) <= LARGEST_PAGE:
-            return heads, cells, ""
-    return heads, cells[:LARGEST_PAGE], "left out of this page: it would be too large"
-
-
-def _packed(bench: Workbench, side: int) -> tuple[list[dict[str, Any]], bytes]:
+    keys = bench.keys_within(MOST_CELLS)
+    side = next((s for s in _SIDES if _bytes(bench, keys, s) <= LARGEST_PAGE), _SIDES[-1])
     places: dict[bytes, int] = {}
     heads: list[dict[str, Any]] = []
     out = bytearray()
-    for tile in _tiles(bench, side):
+    for tile in _tiles(bench, keys, side):
         digest = hashlib.blake2b(tile.data, digest_size=16).digest()
         if digest not in places:
-            if len(out) + len(tile.data) > LARGEST_PAGE and side == _SIDES[-1]:
+            if len(out) + len(tile.data) > LARGEST_PAGE:
                 continue
             out += b"\0" * (-len(out) % 8)
             places[digest] = len(out)
             out += tile.data
         heads.append({**tile.head(), "at": places[digest]})
-    return heads, bytes(out)
+    return heads, bytes(out), "left out of this page, which would be too large; the widget shows it"
 
 
-def _tiles(bench: Workbench, side: int) -> list[Tile]:
-    out = []
-    for key in bench.tile_keys():
-        out.append(bench.tiles.tile(key, side))
-        if bench.tiles.golden_of(int(key.partition("@")[0])) is not None:
-            out += [bench.tiles.tile(f"{key}!{mode}", side) for mode in ("expected", "difference")]
-    return [*out, *(n.tile for n in bench.numbers if n.tile is not None)]
+def _bytes(bench: Workbench, keys: Sequence[str], side: int) -> int:
+    """How many bytes the tiles would take, if no two were the same."""
+    values = bench.payload["timeline"]["values"]
+
+    def size(key: str) -> int:
+        shape: Sequence[int] = values[int(key.partition("@")[0])][2]
+        columns = shape[-1] if shape else 1
+        return 4 * min(side, math.prod(shape[:-1])) * min(side, columns)
+
+    return sum(size(key) for key in keys)
+
+
+def _tiles(bench: Workbench, keys: Sequence[str], side: int) -> Iterator[Tile]:
+    for key, content in bench.tiles.contents(keys):
+        yield tile_of(key, content, side)
+        golden = bench.tiles.golden_of(int(key.partition("@")[0]))
+        if golden is not None:
+            for mode in MODES[1:]:
+                yield tile_of(f"{key}!{mode}", against(content, golden, mode), side)
+    yield from (n.tile for n in bench.numbers if n.tile is not None)
 
 
 # --- without scripts -------------------------------------------------------------------------------------------------

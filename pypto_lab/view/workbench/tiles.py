@@ -7,7 +7,7 @@ A tile is named by `value@version`: the id of the value and the step that last c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.record.arrays import Summary, number, summarise
 from pypto_lab.record.events import TensorValue
 from pypto_lab.record.recording import Recording
+from pypto_lab.record.store import region_of_write, view_of
 from pypto_lab.record.trace import Cells
 from pypto_lab.view.workbench.timeline import outputs_by_storage
 
@@ -84,6 +85,33 @@ class Tiles:
         part = matrix[max(0, row) : row + rows, max(0, column) : column + columns]
         return (part.shape[0], part.shape[1]), np.ascontiguousarray(real(part), np.float64).tobytes()
 
+    def contents(self, keys: Iterable[str]) -> Iterator[tuple[str, Cells]]:
+        """The cells of many tiles, each to be used before the next is taken: the versions of one tensor come from one
+        walk back through its writes, so all of them cost little more than one."""
+        versions: dict[int, list[int]] = {}
+        for key in keys:
+            name, _, version = key.partition("@")
+            versions.setdefault(int(name), []).append(int(version))
+        for value, wanted in versions.items():
+            found = self.recording.trace.values[value]
+            if isinstance(found, TensorValue) and len(wanted) > 2:
+                yield from self._walk(value, found, sorted(wanted, reverse=True))
+            else:
+                yield from ((key, self.content(key)) for key in (f"{value}@{version}" for version in wanted))
+
+    def _walk(self, value: int, found: TensorValue, versions: Sequence[int]) -> Iterator[tuple[str, Cells]]:
+        store = self.recording.trace.store
+        image = np.array(store.storages[found.storage], np.uint8)
+        writes = store.writes_to(found.storage)
+        at = len(writes.steps)
+        for version in versions:
+            while at and writes.steps[at - 1] > version:
+                at -= 1
+                write, old = store.writes[writes.ids[at]], store.replaced[writes.ids[at]]
+                region_of_write(image, write, 0)[...] = old.reshape(*write.shape, write.item)
+            cells = Cells(view_of(image, found, 0), found.dtype, self.recording.index.valid(value, version))
+            yield f"{value}@{version}", cells
+
     def content(self, key: str) -> Cells:
         """The cells of a tile. Raises LabError for one that does not exist."""
         name, _, mode = key.partition("!")
@@ -96,14 +124,19 @@ class Tiles:
         if not mode:
             return content
         golden = self.golden_of(int(value))
-        if golden is None or mode not in MODES:
+        if golden is None or mode not in MODES[1:]:
             raise _unknown(key)
-        if mode == "expected":
-            return Cells(golden, str(golden.dtype), content.valid)
-        with np.errstate(invalid="ignore"):
-            gap = content.numbers.astype(np.float64) - golden.astype(np.float64)
-        both = np.isnan(content.numbers) & np.isnan(golden) if golden.dtype.kind == "f" else np.zeros_like(gap, bool)
-        return Cells(np.where(both, 0.0, gap), "float64", content.valid)
+        return against(content, golden, mode)
+
+
+def against(content: Cells, golden: Numbers, mode: str) -> Cells:
+    """The golden, or how far the content is from it: 0 where both are NaN."""
+    if mode == "expected":
+        return Cells(golden, str(golden.dtype), content.valid)
+    with np.errstate(invalid="ignore"):
+        gap = content.numbers.astype(np.float64) - golden.astype(np.float64)
+    both = np.isnan(content.numbers) & np.isnan(golden) if golden.dtype.kind == "f" else np.zeros_like(gap, bool)
+    return Cells(np.where(both, 0.0, gap), "float64", content.valid)
 
 
 def _unknown(key: str) -> LabError:

@@ -107,7 +107,10 @@ def test_every_position_is_the_sessions(name: str, tmp_path: Path) -> None:
     recording = RECORDINGS[name]()
     script = (
         PREPARE
-        + "const out = [];\nfor (let k = 0; k <= recording.length; k++) { cursor.goto(k); out.push(state()); }\nreturn out;"
+        + """
+    const out = [];
+    for (let k = 0; k <= recording.length; k++) { cursor.goto(k); out.push(state()); }
+    return out;"""
     )
     found = in_node(script, {"payload": payload_of(recording)}, tmp_path)
     session = Session(recording)

@@ -258,7 +258,7 @@ def test_a_cursor_that_does_not_fit_changes_nothing(state: dict[str, Any]) -> No
 
 
 def test_tiles_are_answered_as_binary(full: Workbench) -> None:
-    keys = full.tile_keys()[:3]
+    keys = full.tile_keys[:3]
     answer, buffers = tiles_answer(full, [*keys, "nonsense", 7, "error:out"])
     assert [head["key"] for head in answer["tiles"]] == [*keys, "error:out"]
     assert [len(b) for b in buffers] == [
@@ -272,7 +272,7 @@ def test_tiles_are_answered_as_binary(full: Workbench) -> None:
 def test_messages_on_other_threads_do_not_mix() -> None:
     bench = workbench(lowered("k33_flash_mini"))
     view = bench.widget()
-    keys = bench.tile_keys()
+    keys = bench.tile_keys
     alone = [tiles_answer(bench, [key]) for key in keys]
     problems: list[BaseException] = []
 
