@@ -1,11 +1,26 @@
-"""Diagnostic codes of files, calls and cases (E5xx); the reader's own codes are in `frontend.codes`."""
+"""Diagnostic codes of files, calls and cases (E5xx), and the list of all codes: `python -m pypto_lab.compat.codes`.
+
+The reader's own codes are in `frontend.codes`, those of compiler dumps in `frontend.dump_codes`.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+
 from pypto_lab.frontend import codes as reader
+from pypto_lab.frontend import dump_codes
 from pypto_lab.frontend.codes import Code
 
 _ENTRIES = (
+    Code(
+        "E400",
+        "the script stopped",
+        "The torch script of a kernel raised an exception. The statement shown is the kernel's own that was running; "
+        "the line of the script is in the note (`pypto-lab script` prints the script).",
+        "y = pl.load(x, [8, 0], [16, 64])   # of 16 rows",
+        "y = pl.load(x, [0, 0], [16, 64])",
+    ),
     Code(
         "E501",
         "kernel language outside a kernel",
@@ -79,13 +94,17 @@ CODES: dict[str, Code] = {entry.code: entry for entry in _ENTRIES}
 
 def explain(code: str) -> str | None:
     """The explanation of any code of the lab as text, None for an unknown one."""
-    entry = CODES.get(code.upper())
-    return reader.explain(code) if entry is None else _text(entry)
+    entry = _every().get(code.upper())
+    return None if entry is None else _text(entry)
 
 
 def all_codes() -> list[str]:
     """Every code there is, in order."""
-    return sorted({*CODES, *reader.CODES})
+    return sorted(_every())
+
+
+def _every() -> Mapping[str, Code]:
+    return {**reader.CODES, **dump_codes.CODES, **CODES}
 
 
 def _text(entry: Code) -> str:
@@ -94,3 +113,48 @@ def _text(entry: Code) -> str:
         if example:
             parts += ["", head, "", *("    " + line for line in example.splitlines())]
     return "\n".join(parts)
+
+
+# --- the page of all codes --------------------------------------------------------------------------------------------
+
+_SECTIONS = (
+    ("Kernels: statements", "E0"),
+    ("Kernels: types and arguments", "E1"),
+    ("Kernels: names", "E2"),
+    ("Kernels: operations and calls", "E3"),
+    ("Runs", "E4"),
+    ("Files, calls and cases", "E5"),
+    ("Compiler dumps", "E7"),
+    ("Warnings", "W"),
+    ("Notes", "N"),
+)
+
+
+def page() -> str:
+    """All codes with their explanations, as Markdown."""
+    parts = [
+        "# Error codes",
+        "",
+        "Every finding of the lab has a code; `pypto-lab explain CODE` prints what stands here. E is an error, W a",
+        "warning, N a note on something that was read and kept.",
+        "",
+        "<!-- Written by `python -m pypto_lab.compat.codes`; edit the tables in the code. -->",
+    ]
+    for title, start in _SECTIONS:
+        parts += ["", f"## {title}"]
+        for code, entry in sorted(_every().items()):
+            if code.startswith(start):
+                parts += ["", f"### {code}: {entry.title}", "", entry.explanation, *_examples(entry)]
+    return "\n".join(parts) + "\n"
+
+
+def _examples(entry: Code) -> list[str]:
+    lines: list[str] = []
+    for head, example in (("Instead of", entry.wrong), ("write", entry.right)):
+        if example:
+            lines += ["", f"{head}:", "", "```python", *example.splitlines(), "```"]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -367,11 +367,20 @@ def _arguments_for(function: Any, module: ModuleType) -> dict[str, Any]:
 def _constants(scope: ast.FunctionDef | ast.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
     """Names a function assigns values to that can be worked out without running it."""
     names = dict(outer)
-    for node in scope.body:
+    for node in _own_statements(scope.body):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             with contextlib.suppress(Exception):
                 names[node.targets[0].id] = _value(node.value, names)
     return names
+
+
+def _own_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a scope in order, those in branches and blocks too, those of functions in it not."""
+    for node in body:
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _own_statements(getattr(node, name, []))
 
 
 def _values_of(call: ast.Call, parameters: Sequence[str], names: Mapping[str, Any]) -> dict[str, Any]:

@@ -575,14 +575,6 @@ _ENTRIES = (
         "with pl.at(level=pl.Level.CORE_GROUP):",
     ),
     Code("N010", "static print", "What `pl.static_print` shows.", "pl.static_print(ROWS)", "pl.static_print(ROWS)"),
-    Code(
-        "N001",
-        "kept as it is",
-        "A dump holds something this reader does not know; it is kept.",
-        "pl.tile.future_op(x)",
-        "",
-        52,
-    ),
 )
 
 CODES: dict[str, Code] = {entry.code: entry for entry in _ENTRIES}

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pypto_lab.frontend.dump_exprs import ExprReader, Reject, Signature, dotted
-from pypto_lab.frontend.dump_names import Findings, Names, Symbols
+from pypto_lab.frontend.dump_names import KEPT, Findings, Names, Symbols
 from pypto_lab.frontend.dump_stmts import StmtReader
 from pypto_lab.frontend.dump_text import Source
 from pypto_lab.ir import nodes as n
-from pypto_lab.ir.diagnostics import Diagnostic, LabError
+from pypto_lab.ir.diagnostics import Diagnostic, LabError, did_you_mean
 from pypto_lab.ir.enums import Direction, FunctionType, Level, Role
 from pypto_lab.ir.printer import print_program
 from pypto_lab.ir.types import UNKNOWN, Type
@@ -100,14 +100,14 @@ class _ProgramReader:
             if isinstance(node, ast.ClassDef):
                 if program is not None:
                     message = f"the dump holds two programs, `{program.name}` and `{node.name}`"
-                    self.error("E004", message, self.source.line_span(node.lineno))
+                    self.error("E704", message, self.source.line_span(node.lineno))
                 program = program or node
             elif isinstance(node, ast.FunctionDef):
                 loose.append(node)
             elif isinstance(node, ast.Assign):
                 self._declare(node)
             elif not isinstance(node, (ast.Import, ast.ImportFrom)) and not _is_text(node):
-                self.error("E010", "this has no place at the top of a dump", self.source.span(node))
+                self.error("E710", "this has no place at the top of a dump", self.source.span(node))
         if program is None and not any(_decorator(f) is not None for f in loose):
             raise LabError([*self.findings.errors, self.source.not_a_dump()], self.source.sources)
         if program is None:
@@ -118,10 +118,10 @@ class _ProgramReader:
             if isinstance(member, ast.FunctionDef):
                 members.append(member)
             elif not isinstance(member, ast.Pass) and not _is_text(member):
-                self.error("E010", "a program class holds functions only", self.source.span(member))
+                self.error("E710", "a program class holds functions only", self.source.span(member))
         if not members:
             hint = "was the file cut off?"
-            self.error("E002", f"program `{program.name}` has no function", self.source.line_span(program.lineno), hint)
+            self.error("E702", f"program `{program.name}` has no function", self.source.line_span(program.lineno), hint)
         return program.name, members
 
     def _declare(self, node: ast.Assign) -> None:
@@ -129,7 +129,7 @@ class _ProgramReader:
         call, target = node.value, node.targets[0]
         is_dynamic = isinstance(call, ast.Call) and dotted(call.func) == "pl.dynamic"
         if not is_dynamic or not isinstance(target, ast.Name):
-            self.error("E010", "the header of a dump holds `NAME = pl.dynamic(...)` only", self.source.span(node))
+            self.error("E710", "the header of a dump holds `NAME = pl.dynamic(...)` only", self.source.span(node))
             return
         self.symbols.declare(target.id, self.source.span(target))
 
@@ -139,7 +139,7 @@ class _ProgramReader:
         drafts: dict[str, _Draft] = {}
         for node in nodes:
             if node.name in drafts:
-                self.error("E204", f"function `{node.name}` is defined twice", self.source.line_span(node.lineno))
+                self.error("E734", f"function `{node.name}` is defined twice", self.source.line_span(node.lineno))
                 continue
             names = Names(self.symbols, self.findings)
             exprs = ExprReader(self.source, self.findings, self.signatures, names)
@@ -150,7 +150,7 @@ class _ProgramReader:
         decorator = _decorator(node)
         if decorator is None:
             message = f"`{node.name}` lacks its `@pl.function` decorator"
-            self.error("E005", message, self.source.line_span(node.lineno))
+            self.error("E705", message, self.source.line_span(node.lineno))
             return {}
         if not isinstance(decorator, ast.Call):
             return {}
@@ -164,7 +164,7 @@ class _ProgramReader:
         arguments = [*node.args.posonlyargs, *node.args.args]
         odd = [*node.args.kwonlyargs, *(a for a in (node.args.vararg, node.args.kwarg) if a is not None)]
         for argument in odd:
-            self.error("E102", "only plain parameters are part of the language", self.source.span(argument))
+            self.error("E722", "only plain parameters are part of the language", self.source.span(argument))
         if arguments and arguments[0].arg == "self" and arguments[0].annotation is None:
             arguments = arguments[1:]
         return arguments
@@ -187,7 +187,7 @@ class _ProgramReader:
         seen: set[str] = set()
         for argument in self._arguments(draft.node):
             if argument.arg in seen:
-                self.error("E103", f"two parameters are called `{argument.arg}`", self.source.span(argument))
+                self.error("E723", f"two parameters are called `{argument.arg}`", self.source.span(argument))
                 continue
             seen.add(argument.arg)
             params.append(self._param(draft, argument))
@@ -202,7 +202,7 @@ class _ProgramReader:
         type_: Type = UNKNOWN
         if annotation is None:
             hint = "write `x: pl.Tensor[[rows, columns], pl.FP32]`"
-            self.error("E104", f"parameter `{argument.arg}` has no type", span, hint)
+            self.error("E724", f"parameter `{argument.arg}` has no type", span, hint)
         else:
             head = dotted(annotation.value) if isinstance(annotation, ast.Subscript) else ""
             if isinstance(annotation, ast.Subscript) and head in ("pl.Out", "pl.InOut", "pl.In"):
@@ -239,8 +239,12 @@ class _ProgramReader:
         docstring = self._docstring(statements)
         attrs = dict(options.pop("attrs", {}))
         self._prologue(statements, draft.exprs, attrs)
+        decorator = _decorator(node)
+        place = None if decorator is None else self.source.span(decorator)
         for key in options:
-            self.findings.note("N302", f"function.{key}", f"`@pl.function` has no keyword `{key}`; it is kept", None)
+            self.findings.note(
+                "N302", f"function.{key}", f"`@pl.function` has no keyword `{key}`; it is kept", place, KEPT
+            )
         attrs.update(options)
         has_self = bool(node.args.args) and node.args.args[0].arg == "self" and node.args.args[0].annotation is None
         body: n.Body | None
@@ -287,7 +291,8 @@ class _ProgramReader:
                 self.findings.errors.append(error.diagnostic)
             for key in sorted(attrs.keys() - KNOWN_FUNCTION_ATTRS):
                 message = f"function attribute `{key}` is newer than the lab; it is kept"
-                self.findings.note("N303", key, message, self.source.span(call))
+                hint = did_you_mean(key, KNOWN_FUNCTION_ATTRS) or KEPT
+                self.findings.note("N303", key, message, self.source.span(call), hint)
             del statements[0]
 
     def _inline_text(self, statements: Sequence[ast.stmt]) -> n.InlineText:

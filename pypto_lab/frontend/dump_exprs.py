@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NoReturn
 
-from pypto_lab.frontend.dump_names import Findings, Names
+from pypto_lab.frontend.dump_names import KEPT, Findings, Names
 from pypto_lab.frontend.dump_text import Source
 from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
@@ -181,10 +181,10 @@ class ExprReader:
             return self.constant(node)  # type: ignore[arg-type]
         handler = _EXPRS.get(kind)
         if handler is None:
-            self.reject("E011", f"{kind.__name__} is no expression of a dump", node)
+            self.reject("E711", f"{kind.__name__} is no expression of a dump", node)
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            self.reject("E003", f"expressions nested deeper than {MAX_DEPTH} levels are not read", node)
+            self.reject("E703", f"expressions nested deeper than {MAX_DEPTH} levels are not read", node)
         result = handler(self, node)
         self.depth -= 1
         return result
@@ -202,7 +202,7 @@ class ExprReader:
             if node.id in ("inf", "nan"):
                 return n.ConstFloat(value=float(node.id), type=n.FP32, span=self.source.span(node))
             near = did_you_mean(node.id, [*self.names.visible, *self.names.symbols.known])
-            self.reject("E201", f"`{node.id}` is not defined here", node, near)
+            self.reject("E731", f"`{node.id}` is not defined here", node, near)
         return var
 
     def constant(self, node: ast.Constant) -> n.Expr:
@@ -217,12 +217,12 @@ class ExprReader:
             return n.ConstBool(value=value, type=n.BOOL, span=span)  # type: ignore[arg-type]
         if value is None:
             return n.OpCall(op="system.task_invalid", args=(), type=_SCALARS[dtypes.TASK_ID], span=span)
-        self.reject("E011", f"a {kind.__name__} is no value here", node)
+        self.reject("E711", f"a {kind.__name__} is no value here", node)
 
     def _binary(self, node: ast.BinOp) -> n.Expr:
         op = _BINARY.get(type(node.op))
         if op is None:
-            self.reject("E011", f"the operator of `{ast.unparse(node)[:60]}` is not part of the language", node)
+            self.reject("E711", f"the operator of `{ast.unparse(node)[:60]}` is not part of the language", node)
         return self._make_binary(op, self.expr(node.left), self.expr(node.right), node)
 
     def _make_binary(self, op: str, left: n.Expr, right: n.Expr, node: ast.expr) -> n.Binary:
@@ -232,7 +232,7 @@ class ExprReader:
     def _compare(self, node: ast.Compare) -> n.Expr:
         op = _COMPARE.get(type(node.ops[0]))
         if op is None or len(node.ops) != 1:
-            self.reject("E011", "only one comparison at a time is part of the language", node)
+            self.reject("E711", "only one comparison at a time is part of the language", node)
         left, right = self.expr(node.left), self.expr(node.comparators[0])
         return n.Binary(op=op, left=left, right=right, type=n.BOOL, span=self.source.span(node))
 
@@ -254,7 +254,7 @@ class ExprReader:
 
     def _chain(self, op: str, values: Sequence[n.Expr], node: ast.expr) -> n.Expr:
         if self.depth + len(values) > MAX_DEPTH:
-            self.reject("E003", f"a chain of {len(values)} operands is nested too deeply to read", node)
+            self.reject("E703", f"a chain of {len(values)} operands is nested too deeply to read", node)
         result = values[0]
         for value in values[1:]:
             result = self._make_binary(op, result, value, node)
@@ -282,7 +282,7 @@ class ExprReader:
         )
 
     def _attribute(self, node: ast.Attribute) -> n.Expr:
-        self.reject("E011", f"`{dotted(node) or ast.unparse(node)[:60]}` is no value here", node)
+        self.reject("E711", f"`{dotted(node) or ast.unparse(node)[:60]}` is no value here", node)
 
     def _subscript(self, node: ast.Subscript) -> n.Expr:
         value = self.expr(node.value)
@@ -295,7 +295,7 @@ class ExprReader:
         if isinstance(value.type, ArrayType):
             return n.OpCall(op="array.get_element", args=(value, *indices), type=_SCALARS[value.type.dtype], span=span)
         if not isinstance(value.type, ShapedType):
-            self.reject("E011", "only tuples, arrays and tensors can be indexed", node)
+            self.reject("E711", "only tuples, arrays and tensors can be indexed", node)
         place = n.MakeTuple(elements=indices, type=TupleType(tuple(i.type for i in indices)), span=span)
         op = "tile.read" if isinstance(value.type, TileType) else "tensor.read"
         return n.OpCall(op=op, args=(value, place), type=_SCALARS[value.type.dtype], span=span)
@@ -314,7 +314,7 @@ class ExprReader:
         if head in ("pl", "pld") and rest:
             return self._op_call(node, name if head == "pld" else rest, type_)
         known = ["pl.tile.<op>", "pl.tensor.<op>", "self.<function>"]
-        self.reject("E011", f"`{name or ast.unparse(node.func)[:60]}` is no call of a dump", node, f"known are {known}")
+        self.reject("E711", f"`{name or ast.unparse(node.func)[:60]}` is no call of a dump", node, f"known are {known}")
 
     def _op_call(self, node: ast.Call, name: str, type_: Type | None) -> n.OpCall:
         if name[-1] == "_":
@@ -338,7 +338,7 @@ class ExprReader:
             if key == "attrs":
                 attrs = self.attrs(word.value)
             elif key is None:
-                self.reject("E011", "`**` is not part of the language", node)
+                self.reject("E711", "`**` is not part of the language", node)
             elif by_keyword and any(key == k for _, k in by_keyword):
                 named[key] = self.expr(word.value)
             else:
@@ -360,14 +360,17 @@ class ExprReader:
         if op is None:
             if len(OPS) and not call.op.startswith("builtin."):
                 message = f"`{call.op}` is an op the lab does not know; it is kept"
-                self.findings.note("N301", call.op, message, self.source.span(node))
+                near = did_you_mean(call.op, (known.name for known in OPS))
+                self.findings.note("N301", call.op, message, self.source.span(node), near or KEPT)
             return
         if call.op in POSITIONAL_KEYWORDS:
             return
         for key in call.kwargs:
             if op.attr(key) is None and not any(a.name == key for a in op.args):
                 message = f"`{call.op}` has no keyword `{key}`; it is kept"
-                self.findings.note("N302", f"{call.op}.{key}", message, self.source.span(node))
+                known = [*(a.name for a in op.args), *(a.name for a in op.attrs)]
+                hint = did_you_mean(key, known) or f"known are {', '.join(known)}"
+                self.findings.note("N302", f"{call.op}.{key}", message, self.source.span(node), hint)
 
     def _inferred(self, call: n.OpCall) -> n.OpCall:
         try:
@@ -396,21 +399,23 @@ class ExprReader:
         known = self.signatures.get(callee)
         if known is None:
             hint = did_you_mean(callee, self.signatures) or f"the program has {', '.join(self.signatures)}"
-            self.reject("E202", f"the program has no function `{callee}`", node.func, hint)
+            self.reject("E732", f"the program has no function `{callee}`", node.func, hint)
         if len(known.params) != count:
-            self.reject("E203", f"`{callee}` takes {len(known.params)} arguments, not {count}", node)
+            self.reject("E733", f"`{callee}` takes {len(known.params)} arguments, not {count}", node)
 
     def _submit(self, node: ast.Call, type_: Type | None) -> n.Submit:
         target = dotted(node.args[0]) if node.args else ""
         if not target.startswith("self."):
-            self.reject("E011", "a submit starts with `self.<function>`", node)
+            self.reject("E711", "a submit starts with `self.<function>`", node)
         callee = target[5:]
         words = {w.arg: w.value for w in node.keywords if w.arg is not None}
         args = tuple(self.expr(a) for a in node.args[1:])
         self._check_callee(callee, len(args), node)
         attrs: dict[str, Any] = dict(self.attrs(words["attrs"])) if "attrs" in words else {}
         for key in sorted(words.keys() - set(_SUBMIT_KEYWORDS)):
-            self.findings.note("N302", f"submit.{key}", f"a submit has no keyword `{key}`; it is kept", None)
+            self.findings.note(
+                "N302", f"submit.{key}", f"a submit has no keyword `{key}`; it is kept", self.source.span(words[key])
+            )
             attrs[key] = self.value(words[key])
         if type_ is None:
             returns = self.signatures[callee].returns
@@ -442,7 +447,7 @@ class ExprReader:
             return False
         if isinstance(node, ast.Constant) and isinstance(node.value, bool):
             return node.value
-        self.reject("E011", "a literal True or False belongs here", node)
+        self.reject("E711", "a literal True or False belongs here", node)
 
     def _const(self, node: ast.Call, type_: Type | None) -> n.Expr:
         value = number(node.args[0]) if len(node.args) == 2 else None
@@ -450,7 +455,7 @@ class ExprReader:
         if value is None and len(node.args) == 2 and dotted(node.args[0]) in ("inf", "nan"):
             value = float(dotted(node.args[0]))
         if value is None or not isinstance(dtype, DType):
-            self.reject("E011", "`pl.const` takes a number and a dtype", node)
+            self.reject("E711", "`pl.const` takes a number and a dtype", node)
         span = self.source.span(node)
         if dtype.is_float or isinstance(value, float):
             return n.ConstFloat(value=float(value), type=_SCALARS[dtype], span=span)
@@ -464,13 +469,13 @@ class ExprReader:
 
     def _min_max(self, node: ast.Call, type_: Type | None) -> n.Expr:
         if len(node.args) != 2 or node.keywords:
-            self.reject("E011", "`pl.min` and `pl.max` take two scalars", node)
+            self.reject("E711", "`pl.min` and `pl.max` take two scalars", node)
         op = "Min" if dotted(node.func) == "pl.min" else "Max"
         return self._make_binary(op, self.expr(node.args[0]), self.expr(node.args[1]), node)
 
     def _abs(self, node: ast.Call, type_: Type | None) -> n.Expr:
         if len(node.args) != 1:
-            self.reject("E011", "`abs` takes one scalar", node)
+            self.reject("E711", "`abs` takes one scalar", node)
         operand = self.expr(node.args[0])
         return n.Unary(op="Abs", operand=operand, type=operand.type, span=self.source.span(node))
 
@@ -503,11 +508,11 @@ class ExprReader:
 
     def attrs(self, node: ast.expr) -> dict[str, Any]:
         if not isinstance(node, ast.Dict):
-            self.reject("E011", "a dictionary of attributes belongs here", node)
+            self.reject("E711", "a dictionary of attributes belongs here", node)
         found: dict[str, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                self.reject("E011", "attribute names are strings", key or node)
+                self.reject("E711", "attribute names are strings", key or node)
             found[key.value] = self.attr_value(value)
         return found
 
@@ -544,22 +549,22 @@ class ExprReader:
             if read is not None and not node.keywords:  # `pl.Tensor((d0, d1), dtype)`
                 return read(self, node.args, node)
         hint = did_you_mean(dotted(node.value) if isinstance(node, ast.Subscript) else dotted(node), _TYPES)
-        self.reject("E101", f"`{ast.unparse(node)[:80]}` is no type", node, hint)
+        self.reject("E721", f"`{ast.unparse(node)[:80]}` is no type", node, hint)
 
     def _dims(self, node: ast.expr) -> tuple[n.Expr, ...]:
         if not isinstance(node, (ast.List, ast.Tuple)):
-            self.reject("E101", "a shape is a list of dimensions", node, "write `[rows, columns]`")
+            self.reject("E721", "a shape is a list of dimensions", node, "write `[rows, columns]`")
         return tuple([self.expr(e) for e in node.elts])
 
     def _dtype(self, node: ast.expr) -> DType:
         found = CONSTANTS.get(dotted(node))
         if isinstance(found, DType):
             return found
-        self.reject("E101", f"`{ast.unparse(node)[:60]}` is no dtype", node, did_you_mean(dotted(node)[3:], DTYPES))
+        self.reject("E721", f"`{ast.unparse(node)[:60]}` is no dtype", node, did_you_mean(dotted(node)[3:], DTYPES))
 
     def _scalar_type(self, parts: Sequence[ast.expr], node: ast.expr) -> Type:
         if len(parts) != 1:
-            self.reject("E101", "`pl.Scalar` takes one dtype", node)
+            self.reject("E721", "`pl.Scalar` takes one dtype", node)
         return _SCALARS[self._dtype(parts[0])]
 
     def _tensor_type(self, parts: Sequence[ast.expr], node: ast.expr, distributed: bool = False) -> Type:
@@ -593,7 +598,7 @@ class ExprReader:
             if isinstance(part, ast.Attribute):
                 found = CONSTANTS.get(dotted(part))
                 if not isinstance(found, MemorySpace):
-                    self.reject("E101", f"`{dotted(part)}` is no memory space", part)
+                    self.reject("E721", f"`{dotted(part)}` is no memory space", part)
                 space = found
             elif isinstance(part, ast.Call) and dotted(part.func) == "pl.TileView":
                 view = self._tile_view(part)
@@ -606,7 +611,7 @@ class ExprReader:
     ) -> tuple[tuple[n.Expr, ...], DType]:
         if len(parts) < 2:
             missing = "a dtype" if parts and isinstance(parts[0], (ast.List, ast.Tuple)) else "a shape and a dtype"
-            self.reject("E101", f"`{head}` lacks {missing}", node, f"write `{head}[[rows, columns], pl.FP32]`")
+            self.reject("E721", f"`{head}` lacks {missing}", node, f"write `{head}[[rows, columns], pl.FP32]`")
         return self._dims(parts[0]), self._dtype(parts[1])
 
     def _tensor_view(self, node: ast.Call) -> TensorView:
@@ -648,13 +653,13 @@ class ExprReader:
         found = CONSTANTS.get(dotted(node))
         if isinstance(found, enum):
             return found
-        self.reject("E101", f"`{ast.unparse(node)[:60]}` is no {enum.__name__}", node)
+        self.reject("E721", f"`{ast.unparse(node)[:60]}` is no {enum.__name__}", node)
 
     def _int(self, node: ast.expr) -> int:
         value = number(node)
         if type(value) is int:
             return value
-        self.reject("E101", "an integer literal belongs here", node)
+        self.reject("E721", "an integer literal belongs here", node)
 
     def _memref(self, node: ast.expr) -> MemRef:
         """`pl.MemRef(...)`, `pl.MemRef(...)[k]`, a variable, or one of the old forms."""
@@ -665,7 +670,7 @@ class ExprReader:
         if isinstance(node, ast.Name):
             return MemRef(base=self._base(node), slot=slot)
         if not (isinstance(node, ast.Call) and dotted(node.func) == "pl.MemRef" and node.args):
-            self.reject("E101", f"`{ast.unparse(node)[:60]}` is no part of a type", node)
+            self.reject("E721", f"`{ast.unparse(node)[:60]}` is no part of a type", node)
         slots = next((self._int(w.value) for w in node.keywords if w.arg == "slots"), None)
         first = node.args[0]
         if isinstance(first, ast.Name):
@@ -678,7 +683,7 @@ class ExprReader:
         if len(node.args) == 1:
             return MemRef(base=base, slots=slots, slot=slot, declared=True)
         if len(node.args) != 3:
-            self.reject("E101", "`pl.MemRef` takes a base, an offset and a size", node)
+            self.reject("E721", "`pl.MemRef` takes a base, an offset and a size", node)
         return MemRef(base=base, offset=self.expr(node.args[1]), size=self._int(node.args[2]), slots=slots, slot=slot)
 
     def _base(self, node: ast.Name) -> n.Var:
@@ -690,7 +695,7 @@ class ExprReader:
 
     def _array_type(self, parts: Sequence[ast.expr], node: ast.expr) -> Type:
         if len(parts) != 2:
-            self.reject("E101", "`pl.Array` takes an extent and a dtype", node)
+            self.reject("E721", "`pl.Array` takes an extent and a dtype", node)
         return ArrayType(extent=self.expr(parts[0]), dtype=self._dtype(parts[1]))
 
     def _tuple_type(self, parts: Sequence[ast.expr], node: ast.expr) -> Type:

@@ -15,6 +15,8 @@ from pypto_lab.ir.span import Span
 from pypto_lab.ir.types import UNKNOWN, Type, UnknownType
 
 FREE_SUFFIX = "__FREE_VAR"
+KEPT = "nothing is to be done: what a newer compiler writes is kept and printed again"
+_PRINTED = "the compiler's printer writes the marker; look for the definition in the dump before"
 _CLASH = re.compile(r"_\d+$")
 
 
@@ -67,7 +69,8 @@ class Symbols:
             var = self.scalars.get(name)
             if var is None:
                 var = n.Var(name=name, type=n.INDEX, span=span)
-                findings.note("N308", name, f"`{name}` is a dimension that nothing declares", span)
+                declare = f'declare it: `{name} = pl.dynamic("{name}")`'
+                findings.note("N308", name, f"`{name}` is a dimension that nothing declares", span, declare)
             self.known[name] = var
         return var
 
@@ -139,10 +142,10 @@ class Names:
             var = self.visible.get(candidate)
             if var is not None:
                 message = f"`{name}{FREE_SUFFIX}` marks a use without a definition; read as `{candidate}`"
-                self.findings.note("N306", name, message, span())
+                self.findings.note("N306", name, message, span(), _PRINTED)
                 return var
         marker = name + FREE_SUFFIX
-        self.findings.note("N306", name, f"`{marker}` is a use that nothing defines", span())
+        self.findings.note("N306", name, f"`{marker}` is a use that nothing defines", span(), _PRINTED)
         gone = self.retired.get(name) or self.retired.get(marker)
         if gone is None:  # later uses of the marker mean the same variable
             gone = self.retired[marker] = n.Var(name=marker, type=UNKNOWN, span=span())

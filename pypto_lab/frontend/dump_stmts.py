@@ -55,7 +55,7 @@ class StmtReader:
         out: list[n.Stmt] = []
         pending: list[str] = []
         if self.level >= MAX_BLOCKS and stmts:
-            self.exprs.reject("E003", f"blocks nested deeper than {MAX_BLOCKS} levels are not read", stmts[0])
+            self.exprs.reject("E703", f"blocks nested deeper than {MAX_BLOCKS} levels are not read", stmts[0])
         self.level += 1
         for node in stmts:
             kind = type(node)
@@ -81,7 +81,7 @@ class StmtReader:
         try:
             if handler is None:
                 hint = "dumps hold assignments, calls, for, while, if, with and return"
-                self.exprs.reject("E010", f"`{_keyword(node)}` is not part of the language", node, hint)
+                self.exprs.reject("E710", f"`{_keyword(node)}` is not part of the language", node, hint)
             return handler(self, node)
         except Reject as error:
             self.exprs.depth = 0
@@ -112,7 +112,7 @@ class StmtReader:
         if isinstance(value, str):
             return value.split("\n")
         if value is not ...:
-            self.findings.errors.append(Reject("E010", "a constant is no statement", self.source.span(node)).diagnostic)
+            self.findings.errors.append(Reject("E710", "a constant is no statement", self.source.span(node)).diagnostic)
         return []
 
     @contextmanager
@@ -128,7 +128,7 @@ class StmtReader:
     def _annotated(self, node: ast.AnnAssign) -> list[n.Stmt]:
         target, value = node.target, node.value
         if not isinstance(target, ast.Name) or value is None:
-            self.exprs.reject("E010", "an annotated statement assigns a value to a name", node)
+            self.exprs.reject("E710", "an annotated statement assigns a value to a name", node)
         if isinstance(value, ast.Call):
             func = value.func
             if isinstance(func, ast.Attribute) and func.attr == "yield_":
@@ -147,7 +147,7 @@ class StmtReader:
 
     def _assign(self, node: ast.Assign) -> list[n.Stmt]:
         if len(node.targets) != 1:
-            self.exprs.reject("E010", "a chain of assignments is not part of the language", node)
+            self.exprs.reject("E710", "a chain of assignments is not part of the language", node)
         target = node.targets[0]
         targets = list(_flat(target)) if isinstance(target, (ast.Tuple, ast.List)) else [target]
         if isinstance(node.value, ast.Call) and dotted(node.value.func) == "pl.yield_":
@@ -164,7 +164,7 @@ class StmtReader:
         """`array[i] = v`."""
         array = self.exprs.expr(target.value)
         if not isinstance(array, n.Var) or not isinstance(array.type, ArrayType):
-            self.exprs.reject("E010", "a dump assigns to elements of arrays only", node)
+            self.exprs.reject("E710", "a dump assigns to elements of arrays only", node)
         args = (array, self.exprs.expr(target.slice), value)
         span = self.source.span(node)
         call = n.OpCall(op="array.update_element", args=args, type=array.type, span=span)
@@ -177,7 +177,7 @@ class StmtReader:
         out: list[n.Stmt] = [n.Assign(var=temporary, value=value, span=span)]
         for i, target in enumerate(targets):
             if not isinstance(target, ast.Name):
-                self.exprs.reject("E010", "only names can be unpacked into", target)
+                self.exprs.reject("E710", "only names can be unpacked into", target)
             type_ = item_type(value.type, i)
             item = n.TupleGetItem(tuple=temporary, index=i, type=type_, span=span)
             place = self.source.span(target)
@@ -187,13 +187,13 @@ class StmtReader:
     def _yield(self, call: ast.Call, node: ast.stmt, targets: Sequence[ast.expr], type_: Type | None) -> list[n.Stmt]:
         values = tuple([self.exprs.expr(a) for a in call.args])
         if targets and len(targets) != len(values):
-            self.exprs.reject("E010", f"{len(values)} values are yielded to {len(targets)} names", node)
+            self.exprs.reject("E710", f"{len(values)} values are yielded to {len(targets)} names", node)
         names = [t.id for t in targets if isinstance(t, ast.Name)]
         if len(names) != len(targets):
-            self.exprs.reject("E010", "a yield is bound to names", node)
+            self.exprs.reject("E710", "a yield is bound to names", node)
         results = self.results[-1]
         if results is None:
-            self.exprs.reject("E010", "a yield belongs at the end of a loop or an if", node)
+            self.exprs.reject("E710", "a yield belongs at the end of a loop or an if", node)
         types = [type_] if type_ is not None else [v.type for v in values]
         results.take(names, types, targets)
         return [n.Yield(values=values, span=self.source.span(node))]
@@ -204,12 +204,12 @@ class StmtReader:
             if name == "pl.yield_":
                 return self._yield(node.value, node, [], None)
             if name == "pl.cond":
-                self.exprs.reject("E010", "`pl.cond` is the first statement of a `pl.while_` loop", node)
+                self.exprs.reject("E710", "`pl.cond` is the first statement of a `pl.while_` loop", node)
             if name == "pl.func_attr":
-                self.exprs.reject("E010", "`pl.func_attr` stands at the top of a function", node)
+                self.exprs.reject("E710", "`pl.func_attr` stands at the top of a function", node)
             return [n.Eval(expr=self.exprs.expr(node.value), span=self.source.span(node))]
         if isinstance(node.value, (ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda, ast.NamedExpr)):
-            self.exprs.reject("E010", f"`{ast.unparse(node.value)[:40]}` is no statement of a dump", node)
+            self.exprs.reject("E710", f"`{ast.unparse(node.value)[:40]}` is no statement of a dump", node)
         return [n.Eval(expr=self.exprs.expr(node.value), span=self.source.span(node))]
 
     def _return(self, node: ast.Return) -> list[n.Stmt]:
@@ -253,10 +253,10 @@ class StmtReader:
 
     def _for(self, node: ast.For) -> list[n.Stmt]:
         if node.orelse:
-            self.exprs.reject("E010", "a loop has no `else`", node.orelse[0])
+            self.exprs.reject("E710", "a loop has no `else`", node.orelse[0])
         call = node.iter
         if not isinstance(call, ast.Call):
-            self.exprs.reject("E010", "a loop runs over `pl.range(...)` or one of its kin", node.iter)
+            self.exprs.reject("E710", "a loop runs over `pl.range(...)` or one of its kin", node.iter)
         name = dotted(call.func)
         if name in _LOOPS:
             return [self._range_loop(node, call, _LOOPS[name])]
@@ -269,11 +269,11 @@ class StmtReader:
         hint = (
             "write `pl.range(...)`" if name == "range" else f"known are {', '.join([*_LOOPS, 'pl.while_', 'pl.spmd'])}"
         )
-        self.exprs.reject("E010", f"`{name or ast.unparse(call.func)[:40]}` is no loop of the language", call, hint)
+        self.exprs.reject("E710", f"`{name or ast.unparse(call.func)[:40]}` is no loop of the language", call, hint)
 
     def _range_loop(self, node: ast.For, call: ast.Call, kind: ForKind) -> n.For:
         if not 1 <= len(call.args) <= 3:
-            self.exprs.reject("E010", f"`pl.{kind.value}` takes one to three bounds", call)
+            self.exprs.reject("E710", f"`pl.{kind.value}` takes one to three bounds", call)
         words = {w.arg: w.value for w in call.keywords if w.arg is not None}
         bounds = [self.exprs.expr(a) for a in call.args]
         span = self.source.span(call)
@@ -310,19 +310,19 @@ class StmtReader:
             return target, []
         if isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(target.elts[0], ast.Name):
             return target.elts[0], self._carried(target.elts[1])
-        self.exprs.reject("E010", "a loop's target is `i` or `i, (carried, ...)`", target)
+        self.exprs.reject("E710", "a loop's target is `i` or `i, (carried, ...)`", target)
 
     def _carried(self, target: ast.expr) -> list[ast.Name]:
         parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
         names = [p for p in parts if isinstance(p, ast.Name)]
         if len(names) != len(parts) or not names:
-            self.exprs.reject("E010", "carried values are names", target)
+            self.exprs.reject("E710", "carried values are names", target)
         return names
 
     def _init_values(self, node: ast.expr | None, carried: Sequence[ast.Name], at: ast.stmt) -> tuple[n.Expr, ...]:
         inits = self.exprs.exprs(node)
         if len(inits) != len(carried):
-            self.exprs.reject("E010", f"{len(carried)} carried names but {len(inits)} initial values", at)
+            self.exprs.reject("E710", f"{len(carried)} carried names but {len(inits)} initial values", at)
         return inits
 
     def _iter_args(self, carried: Sequence[ast.Name], inits: Sequence[n.Expr]) -> tuple[n.IterArg, ...]:
@@ -361,7 +361,7 @@ class StmtReader:
         first = node.body[0]
         test = first.value if isinstance(first, ast.Expr) else None
         if not (isinstance(test, ast.Call) and dotted(test.func) == "pl.cond" and len(test.args) == 1):
-            self.exprs.reject("E010", "a `pl.while_` loop starts with `pl.cond(condition)`", first)
+            self.exprs.reject("E710", "a `pl.while_` loop starts with `pl.cond(condition)`", first)
         results = Results()
         with self.yields(results), self.names.block(leaks=False):
             iter_args = self._iter_args(carried, inits)
@@ -378,7 +378,7 @@ class StmtReader:
 
     def _while(self, node: ast.While) -> list[n.Stmt]:
         if node.orelse:
-            self.exprs.reject("E010", "a loop has no `else`", node.orelse[0])
+            self.exprs.reject("E710", "a loop has no `else`", node.orelse[0])
         condition = self.exprs.expr(node.test)
         with self.yields(None):
             body = self.block(node.body)
@@ -388,17 +388,17 @@ class StmtReader:
 
     def _with(self, node: ast.With) -> list[n.Stmt]:
         if len(node.items) != 1:
-            self.exprs.reject("E010", "one context manager per `with`", node)
+            self.exprs.reject("E710", "one context manager per `with`", node)
         item = node.items[0]
         call = item.context_expr
         if not isinstance(call, ast.Call):
-            self.exprs.reject("E010", "a scope is a call such as `pl.at(...)`", call)
+            self.exprs.reject("E710", "a scope is a call such as `pl.at(...)`", call)
         name = dotted(call.func)
         reader = _SCOPES.get(name)
         if reader is None:
             hint = f"known are {', '.join(_SCOPES)}"
             self.exprs.reject(
-                "E010", f"`{name or ast.unparse(call.func)[:40]}` is no scope of the language", call, hint
+                "E710", f"`{name or ast.unparse(call.func)[:40]}` is no scope of the language", call, hint
             )
         return [reader(self, call, node, item.optional_vars)]
 
@@ -426,7 +426,7 @@ class StmtReader:
         if node is None:
             return None
         if not isinstance(node, ast.Name):
-            self.exprs.reject("E010", "a task id is bound to a name", node)
+            self.exprs.reject("E710", "a task id is bound to a name", node)
         return self.names.assign(node.id, _TASK, self.source.span(node))
 
     def _optimizations(self, node: ast.expr, parts: dict[str, Any]) -> None:
@@ -450,7 +450,7 @@ class StmtReader:
         if level is None and call.args:
             level = self.exprs.value(call.args[0])
         if not isinstance(level, Level):
-            self.exprs.reject("E010", "`pl.at` states its level", call, "write `level=pl.Level.CORE_GROUP`")
+            self.exprs.reject("E710", "`pl.at` states its level", call, "write `level=pl.Level.CORE_GROUP`")
         if level is Level.CORE_GROUP:
             return n.InCoreScope(body=self.block(node.body), **_only(parts, "split"))
         role = role if isinstance(role, Role) else None
@@ -479,7 +479,7 @@ class StmtReader:
         words = [w for w in call.keywords if w.arg in ("core_num", "n")]
         count = call.args[0] if call.args else words[0].value if words else None
         if count is None:
-            self.exprs.reject("E010", "`pl.spmd` states how many blocks there are", call)
+            self.exprs.reject("E710", "`pl.spmd` states how many blocks there are", call)
         core_num = self.exprs.expr(count)
         parts = self._scope_parts(call, node, task)
         for word in words:
@@ -496,7 +496,7 @@ class StmtReader:
         mode = next((self.exprs.value(w.value) for w in call.keywords if w.arg == "mode"), None)
         count = number(call.args[0]) if call.args else 2
         if not isinstance(mode, SplitMode) or type(count) is not int:
-            self.exprs.reject("E010", "`pl.split_aiv` takes a count and `mode=pl.SplitMode.X`", call)
+            self.exprs.reject("E710", "`pl.split_aiv` takes a count and `mode=pl.SplitMode.X`", call)
         var = self._index_var(node.target)
         body = self.block(node.body)
         self.names.unbind(var)
@@ -504,7 +504,7 @@ class StmtReader:
 
     def _index_var(self, target: ast.expr) -> n.Var:
         if not isinstance(target, ast.Name):
-            self.exprs.reject("E010", "the target of this loop is one name", target)
+            self.exprs.reject("E710", "the target of this loop is one name", target)
         return self.names.bind(n.Var(name=target.id, type=n.INDEX, span=self.source.span(target)))
 
 

@@ -149,14 +149,14 @@ class Source:
         hint = "is the file complete? it reads as if it was cut off here" if truncated else None
         if hint is None and "pypto" not in self.text:
             hint = _HINT_FORMAT
-        return Diagnostic("E001", message, Span(self.file, line, column, line, max(end, column + 1)), hint=hint)
+        return Diagnostic("E701", message, Span(self.file, line, column, line, max(end, column + 1)), hint=hint)
 
     def _nul(self) -> Diagnostic:
         at = self.text.index("\0")
         before = _NEWLINE.split(self.text[:at])
         line, column = len(before), len(before[-1]) + 1
         return Diagnostic(
-            "E001",
+            "E701",
             "the text holds a NUL byte",
             Span(self.file, line, column, line, column + 1),
             hint="the file is binary or damaged; " + _HINT_FORMAT,
@@ -164,10 +164,10 @@ class Source:
 
     def _too_deep(self) -> Diagnostic:
         longest = max(range(len(self.lines)), key=lambda i: len(self.lines[i]), default=0)
-        return Diagnostic("E003", "expressions are nested too deeply to read", self.line_span(longest + 1))
+        return Diagnostic("E703", "expressions are nested too deeply to read", self.line_span(longest + 1))
 
     def _broken(self, message: str) -> Diagnostic:
-        return Diagnostic("E001", f"the text cannot be parsed: {message}", self.line_span(1), hint=_HINT_FORMAT)
+        return Diagnostic("E701", f"the text cannot be parsed: {message}", self.line_span(1), hint=_HINT_FORMAT)
 
     def not_a_dump(self) -> Diagnostic:
-        return Diagnostic("E002", "this text holds no PyPTO program", self.line_span(1), hint=_HINT_FORMAT)
+        return Diagnostic("E702", "this text holds no PyPTO program", self.line_span(1), hint=_HINT_FORMAT)

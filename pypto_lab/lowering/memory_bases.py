@@ -31,7 +31,7 @@ IN_PLACE = frozenset(
         "adds", "subs", "muls", "divs", "maximums", "minimums", "ands", "ors", "shls", "shrs",
         "neg", "abs", "exp", "log", "sqrt", "rsqrt", "recip", "relu", "not", "cast", "move",
         "row_expand_add", "row_expand_sub", "row_expand_mul", "row_expand_div", "row_expand_max", "row_expand_min",
-        "row_expand_expdif",
+        "row_expand_expdif", "row_expand", "col_expand", "sel", "sels",
         "col_expand_add", "col_expand_sub", "col_expand_mul", "col_expand_div", "col_expand_max", "col_expand_min",
         "col_expand_expdif",
     )
@@ -94,7 +94,8 @@ class LiveRanges:
 
     intervals: dict[n.Var, Interval] = field(default_factory=dict)
     reads: dict[n.Var, list[int]] = field(default_factory=dict)
-    ends: dict[n.Stmt, int] = field(default_factory=dict)
+    branches: list[tuple[int, int, int]] = field(default_factory=list)
+    """(start, start of the other arm, end) of each branch, outer ones after inner ones."""
 
     @staticmethod
     def of(body: n.Body) -> LiveRanges:
@@ -102,13 +103,24 @@ class LiveRanges:
         _Timer(ranges).block(body, ())
         return ranges
 
+    def segments(self, var: n.Var) -> list[Interval]:
+        """When a variable is in use: what only the second arm of a branch reads is free in the first."""
+        parts = [self.intervals[var]]
+        for start, middle, end in reversed(self.branches):
+            for i, (first, last) in enumerate(parts):
+                if first < start and middle < last < end:
+                    before = max((at for at in self.reads.get(var, ()) if at < middle), default=first + 1)
+                    parts[i : i + 1] = [(first, max(before, first + 1)), (middle, last)]
+                    break
+        return parts
+
     def by_base(self) -> dict[n.Var, list[Interval]]:
         """When each buffer is in use, sorted."""
         found: dict[n.Var, list[Interval]] = {}
-        for var, interval in self.intervals.items():
+        for var in self.intervals:
             base = base_of(var)
             if base is not None:
-                found.setdefault(base, []).append(interval)
+                found.setdefault(base, []).extend(self.segments(var))
         return {base: sorted(parts) for base, parts in found.items()}
 
 
@@ -158,9 +170,11 @@ class _Timer:
                 self.loop(stmt, at)
             case n.If():
                 self.block(stmt.then_body, stmt.return_vars)
+                self.clock += 1
+                middle = 2 * self.clock
                 self.block(stmt.else_body, stmt.return_vars)
                 self.clock += 1
-                self.ranges.ends[stmt] = 2 * self.clock
+                self.ranges.branches.append((at, middle, 2 * self.clock))
                 for var in stmt.return_vars:
                     self.define(var, 2 * self.clock + 1)
             case n.Scope():
@@ -190,7 +204,6 @@ class _Timer:
         self.block(loop.body, loop.return_vars)
         self.clock += 1
         end = 2 * self.clock
-        self.ranges.ends[loop] = end
         last = loop.body[-1] if loop.body else None
         for value in last.values if isinstance(last, n.Yield) else ():
             self.read(value, end)

@@ -14,6 +14,7 @@ from pypto_lab.ir.verifier import stage_of, verify
 from pypto_lab.lowering.context import Context, Pass
 from pypto_lab.lowering.passes import (
     allocate_memory_addr,
+    auto_tile_matmul_l0,
     canonicalize_io_order,
     canonicalize_tile_slice,
     classify_iter_arg_carry,
@@ -63,6 +64,7 @@ PASSES: tuple[tuple[int, str, Pass], ...] = (
     (11, "ConvertTensorToTileOps", convert_tensor_to_tile_ops.run),
     (14, "FlattenTileNdTo2D", flatten_tile_nd_to_2d.run),
     (15, "LegalizeTileCast", legalize_tile_cast.run),
+    (16, "AutoTileMatmulL0", auto_tile_matmul_l0.run),
     (17, "CanonicalizeTileSlice", canonicalize_tile_slice.run),
     (18, "InferTileMemorySpace", infer_tile_memory_space.run),
     (20, "ResolveBackendOpLayouts", resolve_backend_op_layouts.run),

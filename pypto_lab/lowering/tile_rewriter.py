@@ -126,9 +126,7 @@ class TileRewriter(Rewriter):
         results = self._results(stmt.return_vars, then)
         other = self.block(stmt.else_body, results)
         self.out.append(
-            dataclasses.replace(
-                stmt, condition=condition, then_body=then, else_body=other, return_vars=tuple(results)
-            )
+            dataclasses.replace(stmt, condition=condition, then_body=then, else_body=other, return_vars=tuple(results))
         )
 
     def loop(self, loop: n.For | n.While) -> None:

@@ -123,9 +123,9 @@ def _halves(e: Evidence) -> Iterator[Guess]:
         if e.close(got[0], want[1]) and e.close(got[1], want[0]):
             yield Guess("lanes swapped", f"the {name} and the {other} half are swapped ({mode} lanes)")
             return
-        counts = int(first.sum()), int(second.sum())
+        halves = (first, second)
         for lane in (0, 1):
-            if counts[lane] * 2 > first.numel() and counts[1 - lane] == 0:
+            if _fills(halves[lane], axis) and not bool(halves[1 - lane].any()):
                 place = (name, other)[lane]
                 what = "never written" if not bool(got[lane].any()) else "wrong"
                 if e.close(got[lane], want[1 - lane]):
@@ -134,14 +134,29 @@ def _halves(e: Evidence) -> Iterator[Guess]:
                 return
 
 
+def _fills(half: torch.Tensor, axis: int) -> bool:
+    """Whether a half is wrong as a whole: most of its cells, its first and its last row (column), hardly one left out.
+
+    A bad third, or a bad last block, is no half.
+    """
+    lines = half.any(dim=1 - axis)
+    count = int(lines.sum())
+    whole = bool(lines[0]) and bool(lines[-1]) and count * 20 >= lines.numel() * 19
+    return whole and int(half.sum()) * 2 > half.numel()
+
+
 def _tail(e: Evidence) -> Iterator[Guess]:
     """All bad cells in the last rows or columns, where a tile is only partly used."""
     for name, axis, size, found in (("rows", 0, e.rows, e.where.rows), ("columns", 1, e.columns, e.where.columns)):
         if len(found) == 1 and found[0][0] > 0 and found[0][1] == size and (size - found[0][0]) * 2 < size:
             start = found[0][0]
             tile = None if e.tiles is None else e.tiles[axis]
-            partial = tile is not None and start % tile == 0 and size % tile != 0
-            why = f"the partial tile after {start}" if partial else "a tail: check valid_shape and the last block"
+            block = size - start
+            why = "a tail: check valid_shape and the last block"
+            if tile is not None and start % tile == 0 and size % tile != 0:
+                why = f"the partial tile after {start}"
+            elif block > 1 and size % block == 0 and size <= 8 * block:
+                why = f"the last of {size // block} blocks of {block}: a loop bound one too small, or a tail"
             yield Guess("tail", f"only {name} {start} to {size - 1} are wrong, {why}")
 
 

@@ -124,17 +124,37 @@ def answer(value: Any, arguments: dict[str, Any]) -> None:
     assert refusal is None or (refusal.diagnostics and str(refusal))
 
 
-def check(name: str, text: str) -> None:
+def check(name: str, text: str) -> bool:
+    """Whether the text came as far as the front end, which then answered."""
     if not readable(text):
-        return
+        return False
     try:
         module = module_of(text)
     except (Exception, LabError):
-        return  # Python's own refusal (a name that is not defined, a bad decorator argument)
-    for value in list(vars(module).values()):
-        if source_of(value) is None:
-            continue
+        return False  # Python's own refusal (a name that is not defined, a bad decorator argument)
+    kernels = [value for value in list(vars(module).values()) if source_of(value) is not None]
+    for value in kernels:
         answer(value, SAMPLES[name])
+    return bool(kernels)
+
+
+CELLS_A_KERNEL = 60
+"""Mutated cells of each case file that reach the front end: with 36 files more than 2,000."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mutated_cells_are_answered(name: str) -> None:
+    rng, reached = random.Random(name), 0
+    for _ in range(20 * CELLS_A_KERNEL):
+        text = TEXTS[name]
+        for _ in range(rng.randrange(1, 4)):
+            with contextlib.suppress(tokenize.TokenError, IndentationError, SyntaxError):
+                text = (mutate_lines if rng.random() < 0.8 else mutate_tokens)(text, rng)
+        reached += text != TEXTS[name] and check(name, text)
+        if reached == CELLS_A_KERNEL:
+            break
+    assert reached == CELLS_A_KERNEL
+    assert len(NAMES) * CELLS_A_KERNEL >= 2000
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -154,6 +154,26 @@ def test_lane_guess_names_lane_and_split(golden):
     assert "LEFT_RIGHT" in text
 
 
+@pytest.mark.parametrize(("start", "stop"), [(32, 48), (33, 48), (30, 46), (26, 46)])
+def test_a_part_of_a_half_is_no_lane(start, stop):
+    expected = torch.randn(48, 32, generator=torch.Generator().manual_seed(1))
+    actual = expected.clone()
+    actual[start:stop] = 0
+    guesses = compare(actual, expected).guesses
+    assert "lane" not in [g.kind for g in guesses]
+    assert (guesses[0].kind == "tail") == (stop == 48)
+
+
+def test_a_missing_last_block_is_named():
+    expected = torch.randn(48, 32, generator=torch.Generator().manual_seed(1))
+    actual = expected.clone()
+    actual[32:] = 0
+    assert "the last of 3 blocks of 16" in compare(actual, expected).guesses[0].text
+    actual = expected.clone()
+    actual[24:] = 0
+    assert "lane 1 of a UP_DOWN split" in compare(actual, expected).guesses[0].text
+
+
 def test_ties_are_recognised_in_integers():
     expected = torch.tensor([[1, 3, 3, -1, 7, 9, 2, 4]] * 2, dtype=torch.int32)
     actual = expected.clone()

@@ -20,6 +20,7 @@ from pypto_lab.ir.span import Span
 from pypto_lab.ir.types import TensorType, TileType, Type, constant_dims
 from pypto_lab.ir.visitor import Rewriter, walk
 from pypto_lab.lowering.context import Context
+from pypto_lab.lowering.dead_code import without_dead_code
 from pypto_lab.lowering.indexed_tiles import expand_gather, expand_scatter
 from pypto_lab.lowering.memory_effects import ALIASING, Roots
 from pypto_lab.lowering.names import Names, plain_name
@@ -50,7 +51,8 @@ def run(program: n.Program, context: Context) -> n.Program:
     outputs: dict[str, list[NewOutput]] = {}
     for name, function in program.functions.items():
         if function.func_type is FunctionType.InCore and function.body is not None and _has_tensor_ops(function):
-            converter = _Converter(program, function, context)
+            live = dataclasses.replace(function, body=without_dead_code(function.body))
+            converter = _Converter(program, live, context)
             functions[name] = converter.run()
             outputs[name] = converter.outputs
         else:
@@ -342,8 +344,7 @@ class _Converter(Rewriter):
         condition = self.visit_expr(stmt.condition)
         ends = [b[-1].values if b and isinstance(b[-1], n.Yield) else () for b in (stmt.then_body, stmt.else_body)]
         same_memory = [
-            self.roots.of(a) is not None and self.roots.of(a) is self.roots.of(b)
-            for a, b in zip(*ends, strict=False)
+            self.roots.of(a) is not None and self.roots.of(a) is self.roots.of(b) for a, b in zip(*ends, strict=False)
         ]
         before = self.save()
         arms, values = [], []
@@ -363,9 +364,7 @@ class _Converter(Rewriter):
             stmt, condition=condition, then_body=arms[0], else_body=arms[1], return_vars=tuple(results)
         )
 
-    def arm(
-        self, body: n.Body, results: Iterable[n.Var], same_memory: list[bool]
-    ) -> tuple[n.Body, tuple[n.Expr, ...]]:
+    def arm(self, body: n.Body, results: Iterable[n.Var], same_memory: list[bool]) -> tuple[n.Body, tuple[n.Expr, ...]]:
         if not (body and isinstance(body[-1], n.Yield)):
             return self.block(body), ()
         outer, self.out = self.out, []
@@ -376,7 +375,8 @@ class _Converter(Rewriter):
         for value, result, memory in zip(last.values, results, same_memory, strict=True):
             local = isinstance(result.type, TensorType) and not (memory and self.is_global(value))
             tile = self.vector(value) if local else self.visit_expr(value)
-            values.append(self.in_vec(tile) if _space_of(tile) is MemorySpace.Acc else tile)
+            leaves = _space_of(tile) is MemorySpace.Acc and result not in self.accumulators
+            values.append(self.in_vec(tile) if leaves else tile)
         self.out.append(dataclasses.replace(last, values=tuple(values)))
         new, self.out = tuple(self.out), outer
         return new, tuple(values)
@@ -573,6 +573,13 @@ class _Converter(Rewriter):
     def op_transpose(self, stmt: n.Assign, call: n.OpCall) -> None:
         self.generic(stmt, dataclasses.replace(call, args=call.args[:3]))
 
+    def op_mrgsort_format2(self, stmt: n.Assign, call: n.OpCall) -> None:
+        """A merge of several runs writes through a scratch tile as long as its result."""
+        assert isinstance(stmt.var.type, TensorType)
+        runs = [self.vector(a) for a in call.args]
+        scratch = self.emit("mrgsort_tmp", create_tile(stmt.var.type.shape, stmt.var.type.dtype, span=self.span))
+        self.result(stmt, self.make("tile.mrgsort_format2", *runs, scratch, **call.kwargs))
+
     def op_gather(self, stmt: n.Assign, call: n.OpCall) -> None:
         self.keep(stmt.var, expand_gather(self, stmt, call))
 
@@ -585,10 +592,15 @@ def _demands(body: n.Body) -> tuple[set[n.Var], set[n.Var], set[n.Var]]:
     cube: set[n.Var] = set()
     vector: set[n.Var] = set()
     accumulators: set[n.Var] = set()
-    starts: dict[n.Var, n.Expr] = {}
+    joined: dict[n.Var, tuple[n.Expr, ...]] = {}
     for stmt in statements(body):
         if isinstance(stmt, (n.For, n.While)):
-            starts.update({a: a.init_value for a in stmt.iter_args})
+            for argument, result, value in zip(stmt.iter_args, stmt.return_vars, _yielded(stmt.body), strict=False):
+                joined[argument] = (argument.init_value, value, result)
+                joined[result] = (argument,)
+        elif isinstance(stmt, n.If):
+            ends = (_yielded(stmt.then_body), _yielded(stmt.else_body))
+            joined.update({r: pair for r, *pair in zip(stmt.return_vars, *ends, strict=False)})  # type: ignore[misc]
         for expr in expressions(stmt):
             factors = _CUBE_OPERANDS.get(expr.op, ()) if isinstance(expr, n.OpCall) else ()
             operands = getattr(expr, "args", (expr,))
@@ -597,12 +609,16 @@ def _demands(body: n.Body) -> tuple[set[n.Var], set[n.Var], set[n.Var]]:
                     (cube if i in factors else vector).add(operand)
             if isinstance(expr, n.OpCall) and expr.op == "tensor.matmul_acc" and isinstance(expr.args[0], n.Var):
                 accumulators.add(expr.args[0])
-    for argument in list(accumulators):
-        start = starts.get(argument)
-        while isinstance(start, n.Var):
-            accumulators.add(start)
-            start = starts.get(start)
+    pending = list(accumulators)
+    while pending:
+        more = [e for e in joined.get(pending.pop(), ()) if isinstance(e, n.Var) and e not in accumulators]
+        accumulators.update(more)
+        pending.extend(more)
     return cube, vector, accumulators
+
+
+def _yielded(body: n.Body) -> tuple[n.Expr, ...]:
+    return body[-1].values if body and isinstance(body[-1], n.Yield) else ()
 
 
 def _takes(expr: n.Expr, var: n.Var) -> bool:
@@ -624,5 +640,3 @@ def _clash(argument: n.Var, value: n.Expr) -> bool:
 
 def _defines(stmt: n.Stmt, var: n.Var) -> bool:
     return isinstance(stmt, n.Assign) and stmt.var is var
-
-

@@ -151,9 +151,7 @@ class _Ssa(Rewriter):
         self.known.add(loop.loop_var)
         body = self.loop_body(loop, carried)
         results = self.leave(loop, carried, before, known)
-        new = dataclasses.replace(
-            loop, **bounds, loop_var=index, iter_args=arguments, body=body, return_vars=results
-        )
+        new = dataclasses.replace(loop, **bounds, loop_var=index, iter_args=arguments, body=body, return_vars=results)
         return (*prologue, new)
 
     def conditional(self, loop: n.While) -> n.Body:
@@ -239,12 +237,9 @@ class _Ssa(Rewriter):
 
 def _assigned(body: Sequence[n.Stmt]) -> set[n.Var]:
     """Source variables a body assigns; loop variables, loop arguments and explicit results are not re-bindings."""
-    return {
-        var
-        for stmt in statements(body)
-        if isinstance(stmt, (n.Assign, n.Scope))
-        for var in definitions(stmt)
-    } - {v for s in statements(body) if isinstance(s, (n.For, n.While)) for v in s.iter_args}
+    return {var for stmt in statements(body) if isinstance(stmt, (n.Assign, n.Scope)) for var in definitions(stmt)} - {
+        v for s in statements(body) if isinstance(s, (n.For, n.While)) for v in s.iter_args
+    }
 
 
 def _returns(body: n.Body) -> bool:
@@ -257,5 +252,3 @@ def _yielding(body: n.Body, values: list[n.Expr], of: n.Stmt) -> n.Body:
         last = body[-1]
         return (*body[:-1], dataclasses.replace(last, values=(*last.values, *values)))
     return (*body, n.Yield(values=tuple(values), span=of.span)) if values else body
-
-

@@ -87,7 +87,7 @@ class _Expansion:
         name = self.function.name
         attrs = dict(self.function.attrs)
         lanes = dict(attrs)
-        if self.context.target.pipe_through_global_memory and not attrs.get("split_aiv"):
+        if self.crossings and self.context.target.pipe_through_global_memory and not attrs.get("split_aiv"):
             lanes["dual_aiv_dispatch"] = True
         cube = self.side(Affinity.CUBE, f"{name}_aic", FunctionType.AIC, attrs)
         vector = self.side(Affinity.VECTOR, f"{name}_aiv", FunctionType.AIV, lanes)
@@ -133,7 +133,10 @@ class _Expansion:
         return max(sizes)
 
     def with_setup(self, body: n.Body, side: Affinity) -> n.Body:
-        """The body after the pipe's buffers: each side reserves the ring it reads and imports the one it writes."""
+        """The body after the pipe's buffers: each side reserves the ring it reads and imports the one it writes. Sides
+        that exchange nothing have no pipe."""
+        if not self.crossings:
+            return body
         name, size = self.function.name, self.slot_bytes()
         slots = int(self.function.attrs.get("slot_num") or SLOTS)
         both = {s for s, _ in self.crossings}
@@ -313,7 +316,9 @@ def _with_frees(body: n.Body, side: Affinity) -> n.Body:
             if not views & set(_all_reads(later)):
                 continue
             last = i
-            if isinstance(later, n.Assign) and (isinstance(later.value, n.Var) or getattr(later.value, "op", "") in _VIEWS):
+            if isinstance(later, n.Assign) and (
+                isinstance(later.value, n.Var) or getattr(later.value, "op", "") in _VIEWS
+            ):
                 views.add(later.var)
         free = n.OpCall(op=_POPS[stmt.value.op], args=(stmt.var,), type=UNKNOWN, span=stmt.span)
         out.insert(last + 1, n.Eval(expr=free, span=stmt.span))
@@ -331,4 +336,3 @@ def _frees(stmt: n.Stmt, var: n.Var) -> bool:
 
 def _all_reads(stmt: n.Stmt) -> list[n.Var]:
     return [v for s in statements((stmt,)) for v in reads(s)]
-

@@ -99,9 +99,7 @@ class _Flattener(TileRewriter):
         valid = self.visit_expr(call.args[3]) if len(call.args) > 3 else shape
         assert isinstance(valid, n.MakeTuple)
         start = self.start_of(tensor.type.shape, offsets.elements, shape.elements, stmt)
-        view = self.emit(
-            f"{stmt.var.name}_view2d", self.make("tensor.view", tensor, dims(merged(tensor.type.shape)))
-        )
+        view = self.emit(f"{stmt.var.name}_view2d", self.make("tensor.view", tensor, dims(merged(tensor.type.shape))))
         parts = (dims(start), dims(merged(shape.elements)), dims(merged(valid.elements)))
         flat = self.make("tile.load", view, *parts, **call.kwargs)
         self.bind(stmt, dataclasses.replace(flat, attrs=call.attrs))
@@ -168,7 +166,10 @@ class _Flattener(TileRewriter):
         store = self.only_store(stmt.var)
         parts: list[n.Var] = []
         for i in range(count):
-            factors = [self.plane(e, planes, i, side) for e, planes, side in zip((left, right), batches, ("lhs", "rhs"), strict=True)]
+            factors = [
+                self.plane(e, planes, i, side)
+                for e, planes, side in zip((left, right), batches, ("lhs", "rhs"), strict=True)
+            ]
             parts.append(self.emit(f"matmul_{i}", self.make(_BATCHED[call.op], *self.start_plane(call, i), *factors)))
             if store is not None:
                 self.store_plane(store, parts[-1], stmt.var, i)
@@ -262,4 +263,3 @@ def _place(index: int, lead: Dims) -> list[int]:
         place.insert(0, index % extent)
         index //= extent
     return place
-

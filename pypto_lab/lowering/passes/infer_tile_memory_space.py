@@ -103,7 +103,9 @@ class _Placer(TileRewriter):
                 "E329",
                 f"`{tile.name}` is in {source.name} and cannot be moved to {space.name}",
                 self.span,
-                hint="start an accumulation with a matmul, not with a filled tile" if space is MemorySpace.Acc else None,
+                hint="start an accumulation with a matmul, not with a filled tile"
+                if space is MemorySpace.Acc
+                else None,
             )
         moved = self.emit(f"{tile.name}_{space.name}", self.make("tile.move", tile, **_layout_of(tile, space)))
         self.moved[key] = moved

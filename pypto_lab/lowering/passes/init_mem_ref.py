@@ -53,9 +53,7 @@ class _Bare(Rewriter):
 class _Initializer(TileRewriter):
     """Places one function. With `apart`, what is carried or joined gets a buffer of its own."""
 
-    def __init__(
-        self, function: n.Function, program: n.Program, context: Context, *, apart: bool = False
-    ) -> None:
+    def __init__(self, function: n.Function, program: n.Program, context: Context, *, apart: bool = False) -> None:
         super().__init__(function, context)
         self.apart = apart
         self.ranges = LiveRanges.of(function.body or ())
@@ -171,10 +169,10 @@ class _Initializer(TileRewriter):
         start, _ = self.ranges.intervals[stmt.var]
         group = self.values.get(var, var)
         return any(
-            at > start + 1
-            for other, of in self.ranges.reads.items()
+            first <= start < last
+            for other in self.ranges.intervals
             if self.values.get(other, other) is group
-            for at in of
+            for first, last in self.ranges.segments(other)
         )
 
     def on_copy(self, call: n.OpCall, target: int) -> n.OpCall:
@@ -219,9 +217,11 @@ class _Initializer(TileRewriter):
         for old_result, argument, value in zip(loop.return_vars, arguments, last, strict=True):
             new_type: Any = self.type(old_result.type)
             if isinstance(new_type, TileType):
-                new_type = with_memref(new_type, _memref(argument))
+                new_type = with_memref(new_type, _memref(argument if self.apart else value))
             elif isinstance(new_type, TensorType):
-                new_type = dataclasses.replace(new_type, memref=_tensor_memref(argument if is_on_core(self.function) else value))
+                new_type = dataclasses.replace(
+                    new_type, memref=_tensor_memref(argument if is_on_core(self.function) else value)
+                )
             result = dataclasses.replace(old_result, type=new_type)
             self.vars[old_result] = result
             results.append(result)
@@ -243,9 +243,7 @@ class _Initializer(TileRewriter):
             self.vars[old] = new
             results.append(new)
         self.out.append(
-            dataclasses.replace(
-                stmt, condition=condition, then_body=then, else_body=other, return_vars=tuple(results)
-            )
+            dataclasses.replace(stmt, condition=condition, then_body=then, else_body=other, return_vars=tuple(results))
         )
 
 
@@ -301,5 +299,3 @@ def _view(call: n.OpCall, var: n.Var) -> MemRef | None:
     first = (row * columns + column) * size
     length = ((rows - 1) * columns + width) * size
     return MemRef(source.base, address(start + first), length)
-
-

@@ -113,7 +113,9 @@ class _Splitter(TileRewriter):
             return None
         if value % LANES:
             hint = "make the extent even, or leave the split away"
-            self.context.refuse("E332", f"{what} has {value} along the split axis, not a multiple of 2", self.span, hint)
+            self.context.refuse(
+                "E332", f"{what} has {value} along the split axis, not a multiple of 2", self.span, hint
+            )
         return value // LANES
 
     def shifted(self, offset: n.Expr, half: int) -> n.Expr:
@@ -170,7 +172,9 @@ class _Splitter(TileRewriter):
         source = self.visit_expr(call.args[0])
         if self.axis_of(source) != self.main:
             hint = "compute it in halves, or leave the split away"
-            self.context.refuse("E332", f"`{plain_name(stmt.var.name)}` is not split and cannot be gathered", self.span, hint)
+            self.context.refuse(
+                "E332", f"`{plain_name(stmt.var.name)}` is not split and cannot be gathered", self.span, hint
+            )
         whole = self.make("tile.aic_gather", source, split=int(self.mode))
         space = call.kwargs["target_memory"]
         if space is MemorySpace.Mat:
@@ -385,5 +389,3 @@ class _Splitter(TileRewriter):
         if isinstance(last, n.Yield):
             for result, value in zip(made.return_vars, last.values, strict=True):
                 self.mark(result, self.axis_of(value))
-
-

@@ -138,9 +138,7 @@ class _Lowering(Rewriter):
         attrs = {**loop.attrs, STAGES: 1}
         body = self.copies(loop, stages, loop.loop_var, loop.iter_args)
         step = arith.mul(loop.step, stages)
-        return dataclasses.replace(
-            loop, start=start, stop=stop, step=step, body=body, return_vars=results, attrs=attrs
-        )
+        return dataclasses.replace(loop, start=start, stop=stop, step=step, body=body, return_vars=results, attrs=attrs)
 
     def main_result(self, var: n.Var) -> n.Var:
         return dataclasses.replace(var, name=self.names.fresh(f"{var.name}_main"))

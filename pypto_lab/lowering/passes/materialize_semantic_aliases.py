@@ -199,9 +199,7 @@ class _Moving(TileRewriter):
         call = self.make("tile.move", value, target_memory=MemorySpace.Vec)
         name = value.name if isinstance(value, n.Var) else "tile"
         assert isinstance(call.type, TileType)
-        var = n.Var(
-            name=self.names.fresh(f"{name}_mv"), type=with_memref(call.type, into.type.memref), span=self.span
-        )
+        var = n.Var(name=self.names.fresh(f"{name}_mv"), type=with_memref(call.type, into.type.memref), span=self.span)
         self.out.append(n.Assign(var=var, value=call, span=self.span))
         return var
 

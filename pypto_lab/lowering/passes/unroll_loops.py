@@ -41,9 +41,7 @@ class _Unroller(Rewriter):
             value = arith.constant(bound)
             if value is None:
                 hint = "use pl.range, or make the bound a Python constant"
-                self.context.refuse(
-                    "E126", f"pl.unroll needs a constant {name}", bound.span or loop.span, hint=hint
-                )
+                self.context.refuse("E126", f"pl.unroll needs a constant {name}", bound.span or loop.span, hint=hint)
             bounds.append(value)
         if bounds[2] == 0:
             self.context.refuse("E126", "pl.unroll cannot step by 0", loop.span)

@@ -25,7 +25,7 @@ from pypto_lab.view.workbench.places import memory_places, tensor_places
 from pypto_lab.view.workbench.tiles import Tiles, statistics
 from pypto_lab.view.workbench.timeline import timeline, versions_of
 
-EAGER_CELLS = 1 << 24
+EAGER_CELLS = 1 << 22
 """Cells whose statistics travel with the timeline; those of larger recordings are asked for when they are shown."""
 
 VIEWS = ("source", "script", "timeline", "tile", "queues", "variables", "numbers", "graph", "memory", "passes",

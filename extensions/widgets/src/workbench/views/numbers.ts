@@ -7,6 +7,9 @@ import { Segments } from "../tabs";
 import { blockOf } from "../tiles";
 import type { View } from "./view";
 
+/** Errors in tolerances beyond which all share the outermost bars (`numbers.py`). */
+const WIDEST = 100;
+
 export class NumbersView implements View {
   readonly element = h("div", { class: "pw-numbers" });
   readonly #choice: Segments | null;
@@ -101,7 +104,9 @@ export class NumbersView implements View {
       svg += rect(i * bar + 0.5, height - level(n), bar - 1, level(n), `fill="${colour}"`);
     });
     svg += `<path d="M0 ${height}h${plot}" stroke="var(--pw-edge)"/>` + text(plot / 2, height + 14, "0", 'text-anchor="middle"');
-    svg += text(0, height + 14, `\u2212${shown(Number(reach.toPrecision(3)))}`) + text(plot, height + 14, `+${shown(Number(reach.toPrecision(3)))}`, 'text-anchor="end"');
+    const end = shown(Number(reach.toPrecision(3)));
+    const open = reach >= WIDEST; // the outermost bars hold all that is farther off
+    svg += text(0, height + 14, `${open ? "\u2264 " : ""}\u2212${end}`) + text(plot, height + 14, `${open ? "\u2265 " : ""}+${end}`, 'text-anchor="end"');
     const left = found.leftOut ? `, ${found.leftOut} cells are not finite` : "";
     this.#bars.innerHTML = `<svg width="${width}" height="${height + 20}" role="img" aria-label="Errors of ${escaped(found.name)} from ${-reach} to ${reach} tolerances${left}">${svg}</svg>`;
   }
