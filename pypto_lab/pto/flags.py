@@ -206,9 +206,8 @@ class _Walk:
         self.others = others - {kernel.name}
         self.body = read_body(words[slice(*kernel.body)])
         parameters = cpp.split_commas(words, *kernel.parameters)
-        self.pointers = {
-            words[end - 1].text for start, end in parameters if any(w.text == "*" for w in words[start:end])
-        }
+        names = (words[end - 1].text for start, end in parameters if any(w.text == "*" for w in words[start:end]))
+        self.pointers: dict[str, tuple[str, int | None]] = {name: (name, 0) for name in names}
         self.values: dict[str, int | None] = {}
         self.tiles: dict[str, _Tile] = {}
         self.globals: dict[str, _Region | None] = {}
@@ -265,6 +264,9 @@ class _Walk:
         then, then_values = self.state, dict(self.values)
         then_addresses = {name: tile.address for name, tile in self.tiles.items()}
         self.state, self.values = before, values
+        then_only = then.all_issued() & ~before.all_issued()
+        for pipe in PIPES:  # the arms exclude each other
+            self.state.complete[pipe] |= then_only
         for name, address in addresses.items():
             self.tiles[name].address = address
         self.block(branch.other)
@@ -303,17 +305,22 @@ class _Walk:
             self.alias(words)
         elif first in ("break", "continue"):
             self.note(f"line {words[0].line}: `{first}` is not followed")
-        elif first == "Tile" or first in self.aliases:
+        elif first == "Tile" or self.alias_of(first) == "Tile":
             self.declare_tile(words)
-        elif first == "GlobalTensor":
+        elif first == "GlobalTensor" or self.alias_of(first) == "GlobalTensor":
             self.declare_global(words)
         elif not self.call(words):
             self.element_accesses(words)
             self.assign(words)
 
     def alias(self, words: tuple[cpp.Token, ...]) -> None:
-        if len(words) > 3 and words[2].text == "=" and words[3].text == "Tile":
-            self.aliases[words[1].text] = words[3:]
+        """`using Name = Tile<...>` or `GlobalTensor<...>`, with or without the namespace."""
+        if len(words) > 3 and words[2].text == "=":
+            named = words[5:] if [w.text for w in words[3:5]] == ["pto", "::"] else words[3:]
+            self.aliases[words[1].text] = named
+
+    def alias_of(self, name: str) -> str | None:
+        return self.aliases[name][0].text if self.aliases.get(name) else None
 
     def declare_tile(self, words: tuple[cpp.Token, ...]) -> None:
         template = self.aliases.get(words[0].text, words)
@@ -333,29 +340,38 @@ class _Walk:
 
     def declare_global(self, words: tuple[cpp.Token, ...]) -> None:
         """`GlobalTensor<...> name = GlobalTensor<...>(pointer + offset, ...)`, or `name(pointer + offset, ...)`."""
-        close = cpp.template_end(words, 1)
-        if close is None or close + 1 >= len(words):
+        at = 1
+        if words[0].text == "GlobalTensor":
+            close = cpp.template_end(words, 1)
+            at = len(words) if close is None else close + 1
+        if at >= len(words):
             return
-        name = words[close + 1].text
-        opening = next((i for i in range(len(words) - 1, close, -1) if words[i].text == "(" and _ends(words, i)), None)
-        self.globals[name] = None if opening is None else self.global_region(words, opening)
+        opening = next((i for i in range(len(words) - 1, at, -1) if words[i].text == "(" and _ends(words, i)), None)
+        self.globals[words[at].text] = None if opening is None else self.global_region(words, opening)
 
     def global_region(self, words: tuple[cpp.Token, ...], opening: int) -> _Region | None:
         parts = cpp.split_commas(words, opening + 1, len(words) - 1)
-        if not parts:
+        base, offset = (self.pointed(words[slice(*parts[0])]) if parts else None) or ("", None)
+        if offset is None:
             return None
-        expression = words[slice(*parts[0])]
-        pointer = next((w.text for w in expression if w.text in self.pointers), None)
-        offset = self.value(expression, {**self.values, pointer: 0}) if pointer else None
-        if pointer is None or offset is None:
+        return _Region(f"global {base}", offset, offset + 1, f"`{base}` from element {offset} on")
+
+    def pointed(self, words: Sequence[cpp.Token]) -> tuple[str, int | None] | None:
+        """(parameter, offset in elements) of a pointer expression, or None when it holds no pointer known here."""
+        name = next((w.text for w in words if w.text in self.pointers), None)
+        if name is None:
             return None
-        return _Region(f"global {pointer}", offset, offset + 1, f"`{pointer}` from element {offset} on")
+        base, start = self.pointers[name]
+        return base, None if start is None else self.value(words, {**self.values, name: start})
 
     def assign(self, words: tuple[cpp.Token, ...]) -> None:
         texts = [w.text for w in words]
         for i, text in enumerate(texts):
             if text == "=" and i > 0 and words[i - 1].kind == "name":
                 self.values[texts[i - 1]] = self.value(words[i + 1 :])
+                place = self.pointed(words[i + 1 :]) if "*" in texts[:i] else None
+                if place is not None:
+                    self.pointers[texts[i - 1]] = place
                 return
             if text in ("+=", "-=") and i == 1:
                 old, by = self.values.get(texts[0]), self.value(words[2:])
@@ -438,7 +454,7 @@ class _Walk:
             self.note(f"line {token.line}: a flag between pipes `{source}` and `{target}` is not modelled")
             return
         self.flag_lines[token.line] = None
-        if source == target:
+        if source == target and is_set:
             self.find(FLAG_TO_ITSELF, f"a flag from {source} to itself orders nothing; use pipe_barrier", token)
         number = self.value(arguments[2])
         event = "".join(w.text for w in arguments[2]) if number is None else f"EVENT_ID{number}"

@@ -22,6 +22,7 @@ UNUSABLE = "E661"
 REFUSED = "E662"
 TOO_SLOW = "E663"
 BAD_REQUEST = "E664"
+REMARK = "W660"
 
 NEEDED_FLAGS = ("--enable-insert-sync", "--pto-arch", "--pto-level")
 ARCHITECTURES = {"a2a3": "a3", "a5": "a5"}
@@ -211,7 +212,7 @@ def _diagnostics(errors: str, source: Path, shown: str) -> list[Diagnostic]:
         at, column = int(match["line"]), int(match["column"])
         file = shown if Path(match["file"]).name == source.name else match["file"]
         severity = Severity.ERROR if match["kind"] == "error" else Severity.WARNING
-        code = REFUSED if severity is Severity.ERROR else "W660"
+        code = REFUSED if severity is Severity.ERROR else REMARK
         found.append(Diagnostic(code, f"ptoas: {match['text']}", Span(file, at, column, at, column + 1), severity))
     return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import Direction, FunctionType
-from pypto_lab.ir.types import ScalarType, ShapedType, TupleType, Type, UnknownType
+from pypto_lab.ir.types import ScalarType, ShapedType, TensorType, TupleType, Type, UnknownType
 from pypto_lab.ir.visitor import walk
 from pypto_lab.ops.record import OPS, Torch
 
@@ -23,6 +23,9 @@ VIEWS = frozenset(
     }
 )  # fmt: skip
 """Short names of ops whose result may share memory with an operand."""
+
+MEMORY_VIEWS = frozenset({"tensor.reshape", "tensor.view", "tensor.reinterpret_view"})
+"""Ops that show a whole tensor of global memory in another shape: a write to the result is a write to the tensor."""
 
 PUSHES = frozenset({"tile.tpush_to_aiv", "tile.tpush_to_aic"})
 POPS = frozenset({"tile.tpop_from_aiv", "tile.tpop_from_aic"})
@@ -119,6 +122,8 @@ class Aliases:
 
     def __init__(self, function: n.Function, program: Program) -> None:
         self._parent: dict[n.Var, n.Var] = {}
+        self._shown: dict[n.Var, set[n.Var]] = {}
+        self._memory = {p.var for p in function.params if isinstance(p.type, TensorType)}
         self._program = program
         self.popped: set[n.Var] = set()
         self._visit(function.body or ())
@@ -136,6 +141,28 @@ class Aliases:
             a, b = self.find(var), self.find(other)
             if a is not b:
                 self._parent[a] = b
+
+    def shown(self, expr: n.Expr) -> set[n.Var]:
+        """Tensors of global memory that a value is a reshaped view of, or a written view of."""
+        match expr:
+            case n.Var():
+                return self._shown.get(expr, set())
+            case n.OpCall():
+                form = torch_form(expr)
+                if form is not None and form.writes is not None and form.writes < len(expr.args):
+                    return self.shown(expr.args[form.writes])
+                source = expr.args[0] if expr.op in MEMORY_VIEWS and expr.args else None
+                if source is not None:
+                    own = {source} if isinstance(source, n.Var) and source in self._memory else set()
+                    return own | self.shown(source)
+        return set()
+
+    def _show(self, var: n.Var, value: n.Expr) -> None:
+        if isinstance(value, n.OpCall) and value.op == "tensor.create":
+            self._memory.add(var)
+        found = self.shown(value) - {var}
+        if found:
+            self._shown.setdefault(var, set()).update(found)
 
     def roots(self, expr: n.Expr) -> set[n.Var]:
         """Variables whose memory the value may share."""
@@ -166,6 +193,7 @@ class Aliases:
             match stmt:
                 case n.Assign():
                     self._link(stmt.var, self.roots(stmt.value))
+                    self._show(stmt.var, stmt.value)
                     if isinstance(stmt.value, n.OpCall) and stmt.value.op in POPS:
                         self.popped.add(stmt.var)
                 case n.If():
@@ -174,7 +202,10 @@ class Aliases:
                     for branch in (stmt.then_body, stmt.else_body):
                         for var, value in zip(stmt.return_vars, yielded(branch), strict=False):
                             self._link(var, self.roots(value))
+                            self._show(var, value)
                 case n.For() | n.While():
+                    for arg in stmt.iter_args:
+                        self._show(arg, arg.init_value)
                     self._visit(stmt.body)
                     values = yielded(stmt.body)
                     for index, arg in enumerate(stmt.iter_args):
@@ -183,6 +214,7 @@ class Aliases:
                             self._link(arg, self.roots(values[index]))
                         if index < len(stmt.return_vars):
                             self._link(stmt.return_vars[index], {arg})
+                            self._show(stmt.return_vars[index], arg)
                 case n.Scope():
                     self._visit(stmt.body)
 
@@ -355,7 +387,9 @@ class _Liveness:
         if call is not top:
             elsewhere = [v for v in walk(top) if isinstance(v, n.Var) and find(v) in groups]
             live = live | frozenset(elsewhere[1:])
-        needed = tuple(sorted((v for v in live if find(v) in groups), key=lambda v: v.name))
+        # what is written through a reshaped view of a tensor is meant to be seen in the tensor
+        seen = self.aliases.shown(call.args[index])
+        needed = tuple(sorted((v for v in live - seen if find(v) in groups), key=lambda v: v.name))
         function_call = isinstance(call, n.FunctionCall)
         if groups & self.output_groups or (call is top and not assigned):
             if not assigned or call is not top:

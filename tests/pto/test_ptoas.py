@@ -86,7 +86,11 @@ def test_without_an_assembler_the_places_searched_are_named(tmp_path: Path) -> N
     assert str(tmp_path) in caught.value.diagnostics[0].message
 
 
-LOADER = 'import sys\nprint("error while loading shared libraries: libMLIRMlirOptMain.so.19.1", file=sys.stderr)\nsys.exit(127)\n'
+LOADER = """\
+import sys
+print("error while loading shared libraries: libMLIRMlirOptMain.so.19.1", file=sys.stderr)
+sys.exit(127)
+"""
 
 
 def test_an_unusable_one_is_named_with_its_reason_and_a_usable_one_after_it_is_taken(tmp_path: Path) -> None:

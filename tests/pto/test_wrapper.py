@@ -70,7 +70,9 @@ def op(name: str, **kwargs: object) -> n.Stmt:
     return n.Eval(expr=n.OpCall(op=name, args=(), kwargs=kwargs, type=n.INDEX))
 
 
-def kernel(*params: n.Param, body: tuple[n.Stmt, ...] = (), kind: FunctionType = FunctionType.AIV, name: str = "f") -> n.Function:
+def kernel(
+    *params: n.Param, body: tuple[n.Stmt, ...] = (), kind: FunctionType = FunctionType.AIV, name: str = "f"
+) -> n.Function:
     return n.Function(name=name, params=params, return_types=(), body=body, func_type=kind)
 
 
@@ -151,7 +153,12 @@ def test_a_dimension_that_cannot_be_inverted_is_an_error_with_its_symbol(form: o
 
 def test_another_tensor_may_give_the_symbol_and_an_exact_one_wins() -> None:
     m = symbol()
-    shapes = [tensor("x", binary("FloorMod", m, 4)), tensor("y", binary("FloorDiv", m, 4)), tensor("z", m), tensor("w", m)]
+    shapes = [
+        tensor("x", binary("FloorMod", m, 4)),
+        tensor("y", binary("FloorDiv", m, 4)),
+        tensor("z", m),
+        tensor("w", m),
+    ]
     assert "int64_t M = static_cast<int64_t>(z_tensor->shapes[0]);" in kernel_entry(kernel(*shapes))
     assert "int64_t M = (static_cast<int64_t>(y_tensor->shapes[0]) * 4);" in kernel_entry(kernel(*shapes[:2]))
 
@@ -238,8 +245,9 @@ def test_prefetch_is_refused_by_name() -> None:
 
 def test_preprocessing_drops_headers_namespace_and_ffts() -> None:
     text = (
-        '#include "pto/pto-inst.hpp"\n#include <cstdint>\n#include "tensor.h"\n#include <math.h>\nusing namespace pto;\n'
-        "extern \"C\" __global__ AICORE void f(__gm__ float* v1) {\n  set_ffts_base_addr((uint64_t) v1);\n  return;\n}\n"
+        '#include "pto/pto-inst.hpp"\n#include <cstdint>\n#include "tensor.h"\n#include <math.h>\n'
+        "using namespace pto;\n"
+        'extern "C" __global__ AICORE void f(__gm__ float* v1) {\n  set_ffts_base_addr((uint64_t) v1);\n  return;\n}\n'
     )
     assert preprocess(text) == "#include <math.h>\nstatic __aicore__ void f(__gm__ float* v1) {\n  return;\n}\n"
 
@@ -306,10 +314,10 @@ def test_a_kernel_that_reads_its_lane_hands_that_parameter_to_the_endpoint() -> 
 
 
 def test_endpoints_without_a_split_and_cube_kernels_keep_two_arguments() -> None:
-    plain = kernel_wrapper(split_kernel(op("tile.tpush_to_aic", split=0)), fifo_text(endpoint("TPUSH", "TILE_NO_SPLIT")))
-    cube = kernel_wrapper(
-        split_kernel(op("tile.tpush_to_aiv", split=1), kind=FunctionType.AIC), fifo_text("return;")
+    plain = kernel_wrapper(
+        split_kernel(op("tile.tpush_to_aic", split=0)), fifo_text(endpoint("TPUSH", "TILE_NO_SPLIT"))
     )
+    cube = kernel_wrapper(split_kernel(op("tile.tpush_to_aiv", split=1), kind=FunctionType.AIC), fifo_text("return;"))
     for text in (plain, cube):
         assert "__COSTMODEL)\n  TP" not in text
         assert "get_sub_block_id" not in text

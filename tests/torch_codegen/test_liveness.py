@@ -190,3 +190,22 @@ def test_a_read_after_free_is_an_error_where_it_is_certain(branch: bool) -> None
     else:
         with pytest.raises(ScriptError, match="t is read after its slot was freed"):
             run(made, values)
+
+
+def test_a_write_through_a_reshaped_view_is_seen_in_the_tensor() -> None:
+    """Rows are written to a flat view of a created tensor in a loop; the tensor itself is read afterwards."""
+    made = incore(
+        """
+        heads: pl.Tensor[[4, 4, 16], pl.FP32] = pl.tensor.create([4, 4, 16], dtype=pl.FP32, layout=pl.TensorLayout.ND)
+        flat: T16 = pl.tensor.reshape(heads, [16, 16])
+        for i in pl.range(2):
+            part: pl.Tensor[[8, 16], pl.FP32] = pl.tensor.slice(x, [8, 16], [i * 8, 0])
+            flat: T16 = pl.tensor.assemble(flat, part, [i * 8, 0])
+        again: T16 = pl.tensor.reshape(heads, [16, 16])
+        o: T16 = pl.tensor.assemble(out, again, [0, 0])
+        """,
+        "x: T16, out: pl.Out[T16]",
+    )
+    assert "copy=True" not in kernel_code(made)
+    x = torch.arange(256.0).reshape(16, 16)
+    assert torch.equal(outputs(made, {"x": x, "out": torch.zeros(16, 16)})["out"], x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
@@ -115,6 +115,7 @@ def _end(b: Builder, args: Sequence[n.IterArg], values: Sequence[n.Expr]) -> lis
     if len(args) != len(values):
         b.refuse(f"the loop carries {len(args)} values, its body yields {len(values)}")
     handed = []
+    _check_exchange(b, args, values)
     for arg, value in zip(args, values, strict=True):
         match arg.type:
             case ScalarType(dtype=dtype):
@@ -125,6 +126,18 @@ def _end(b: Builder, args: Sequence[n.IterArg], values: Sequence[n.Expr]) -> lis
                 if b.tensor(arg).pointer is not b.tensor(value).pointer:
                     b.refuse(f"`{arg.name}` would be another tensor in the next round")
     return handed
+
+
+def _check_exchange(b: Builder, args: Sequence[n.IterArg], values: Sequence[n.Expr]) -> None:
+    """Refuses tiles that change places: the copy of one would destroy another before it is copied."""
+    carried = {id(arg): arg for arg in args if isinstance(arg.type, TileType)}
+    for arg, value in zip(args, values, strict=True):
+        if not isinstance(arg.type, TileType):
+            continue
+        own, source = b.tile(arg), b.tile(value)
+        for other in carried.values():
+            if other is not arg and source.value is b.tile(other).value and source.value is not own.value:
+                b.refuse(f"`{arg.name}` takes the place of `{other.name}` in the next round")
 
 
 def _bring_back(b: Builder, arg: n.IterArg, carried: Tile, yielded: Tile) -> None:
@@ -142,25 +155,23 @@ def _bring_back(b: Builder, arg: n.IterArg, carried: Tile, yielded: Tile) -> Non
         return
     if carried.address is None or yielded.address is None:
         b.refuse(f"`{arg.name}` has no address to be carried in")
-    for other in _tiles_between(b, arg):
-        if other.type.space == carried.type.space and other.address is not None:
-            start, end = carried.address, carried.address + carried.type.size
-            if other.address < end and other.address + other.type.size > start:
-                b.refuse(f"`{arg.name}` is carried at {start} and yielded at {yielded.address}, and {start} is in use")
+    start, end = carried.address, carried.address + carried.type.size
+    if any(first < end and last > start for first, last in _bytes_of_loop(b, arg, carried.type.space)):
+        b.refuse(f"`{arg.name}` is carried at {start} and yielded at {yielded.address}, and {start} is in use")
     tiles.copied(b, yielded, carried)
 
 
-def _tiles_between(b: Builder, arg: n.IterArg) -> list[Tile]:
-    """Tiles of the loop that carries `arg`, and of what follows it."""
-    found, inside = [], False
+def _bytes_of_loop(b: Builder, arg: n.IterArg, space: str) -> Iterator[tuple[int, int]]:
+    """Where the tiles of one space lie that the loop carrying `arg`, or what follows it, makes."""
+    inside = False
     for node in walk(b.function):
-        if isinstance(node, (n.For, n.While)) and any(a is arg for a in node.iter_args):
-            inside = True
-        if inside and isinstance(node, n.Assign) and isinstance(node.var.type, TileType):
-            tile = b.tiles.get(id(node.var))
-            if tile is not None and tile is not b.tiles[id(arg)]:
-                found.append(tile)
-    return found
+        inside |= isinstance(node, (n.For, n.While)) and any(a is arg for a in node.iter_args)
+        if not inside or not isinstance(node, n.Assign) or not isinstance(node.var.type, TileType):
+            continue
+        address = tiles.address_of(b, node.var)
+        type_ = tile_type(node.var.type)
+        if address is not None and type_.space == space:
+            yield address, address + type_.size
 
 
 def _results(b: Builder, variables: Sequence[n.Var], args: Sequence[n.Var], results: Sequence[SSAValue]) -> None:

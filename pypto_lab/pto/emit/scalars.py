@@ -26,7 +26,7 @@ _LOGICAL: dict[str, type[Any]] = {"And": arith.AndIOp, "Or": arith.OrIOp, "Xor":
 _COMPARED = {"Eq": "eq", "Ne": "ne", "Lt": "lt", "Le": "le", "Gt": "gt", "Ge": "ge"}
 
 
-def scalar(b: Builder, expr: n.Expr, dtype: DType | None = None, hint: str | None = None) -> SSAValue:
+def scalar(b: Builder, expr: n.Expr, dtype: DType | None = None) -> SSAValue:
     """The value of an expression, in its own dtype or in `dtype`.
 
     Raises LabError for what `.pto` text cannot say. Division and remainder truncate on the device, so operands that
@@ -46,7 +46,7 @@ def scalar(b: Builder, expr: n.Expr, dtype: DType | None = None, hint: str | Non
         case n.Binary():
             made = _binary(b, expr)
         case n.Unary():
-            made = _unary(b, expr, own, hint)
+            made = _unary(b, expr, own)
         case _:
             b.refuse(f"a {type(expr).__name__} is no scalar .pto text can compute", span=expr.span)
     return convert(b, made, own, wanted)
@@ -117,7 +117,7 @@ def _comparison(b: Builder, word: str, left: SSAValue, right: SSAValue, dtype: D
     return b.value(arith.CmpiOp(left, right, f"{'s' if dtype.is_signed else 'u'}{word}" if ordered else word))
 
 
-def _unary(b: Builder, expr: n.Unary, own: DType, hint: str | None) -> SSAValue:
+def _unary(b: Builder, expr: n.Unary, own: DType) -> SSAValue:
     source = n.scalar_dtype(expr.operand)
     if source is None:
         b.refuse("operands of a scalar expression are scalars", span=expr.span)
@@ -140,7 +140,7 @@ def _unary(b: Builder, expr: n.Unary, own: DType, hint: str | None) -> SSAValue:
     b.refuse(f"`{n.UNARY_OPS.get(expr.op, expr.op)}` of a {source.name} value", span=expr.span)
 
 
-def convert(b: Builder, value: SSAValue, source: DType, target: DType, hint: str | None = None) -> SSAValue:
+def convert(b: Builder, value: SSAValue, source: DType, target: DType) -> SSAValue:
     """A value in another dtype. Raises LabError for a conversion without an op that keeps its meaning."""
     if source == target:
         return value
@@ -155,27 +155,27 @@ def convert(b: Builder, value: SSAValue, source: DType, target: DType, hint: str
         wider = target.bits > source.bits
         if source.bits == target.bits:
             b.refuse(f"a scalar {source.name} does not become a {target.name}")
-        return b.value((arith.ExtFOp if wider else arith.TruncFOp)(value, to), hint)
+        return b.value((arith.ExtFOp if wider else arith.TruncFOp)(value, to))
     if source.is_float or target.is_float:
-        return _between(b, value, source, target, hint)
+        return _between(b, value, source, target)
     if source == dtypes.BOOL:
         wide = dtypes.INT64 if target == dtypes.INDEX else target
-        made = b.value(arith.ExtUIOp(value, scalar_type(wide)), hint)  # type: ignore[arg-type]
-        return convert(b, made, wide, target, hint)
+        made = b.value(arith.ExtUIOp(value, scalar_type(wide)))  # type: ignore[arg-type]
+        return convert(b, made, wide, target)
     if dtypes.INDEX in (source, target):
-        return b.value(arith.IndexCastOp(value, to), hint)
+        return b.value(arith.IndexCastOp(value, to))
     wider = target.bits > source.bits
-    return b.value((arith.ExtSIOp if wider else arith.TruncIOp)(value, to), hint)
+    return b.value((arith.ExtSIOp if wider else arith.TruncIOp)(value, to))
 
 
-def _between(b: Builder, value: SSAValue, source: DType, target: DType, hint: str | None) -> SSAValue:
+def _between(b: Builder, value: SSAValue, source: DType, target: DType) -> SSAValue:
     """Between integers and floats; an index goes by way of INT64."""
     if source.is_float:
         whole = dtypes.INT64 if target == dtypes.INDEX else target
-        made = b.value(arith.FPToSIOp(value, scalar_type(whole)), hint)  # type: ignore[arg-type]
-        return convert(b, made, whole, target, hint)
+        made = b.value(arith.FPToSIOp(value, scalar_type(whole)))  # type: ignore[arg-type]
+        return convert(b, made, whole, target)
     if source == dtypes.INDEX:
         value, source = convert(b, value, source, dtypes.INT64), dtypes.INT64
     if source == dtypes.BOOL:
         b.refuse(f"a scalar {source.name} does not become a {target.name}")
-    return b.value(arith.SIToFPOp(value, scalar_type(target)), hint)  # type: ignore[arg-type]
+    return b.value(arith.SIToFPOp(value, scalar_type(target)))  # type: ignore[arg-type]

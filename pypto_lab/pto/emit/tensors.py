@@ -102,7 +102,7 @@ def load(b: Builder, call: n.OpCall, var: n.Var) -> None:
     tile = allocated(b, var)
     if len(asked) == 2:
         sizes = list(tile.valid)
-        _check_sizes(b, [index(b, e) for e in asked if isinstance(e, n.ConstInt)], sizes, asked)
+        _check_sizes(b, sizes, asked)
     else:
         sizes = [index(b, e) for e in asked]
         _check_count(b, sizes, tile)
@@ -110,12 +110,13 @@ def load(b: Builder, call: n.OpCall, var: n.Var) -> None:
     b.add(REGULAR["pto.tload"].make([source], [tile.value]))
 
 
-def _check_sizes(b: Builder, known: list[SSAValue], sizes: list[SSAValue], asked: Sequence[n.Expr]) -> None:
+def _check_sizes(b: Builder, sizes: Sequence[SSAValue], asked: Sequence[n.Expr]) -> None:
     """What is asked for is what the tile's type says is valid."""
     for size, expr in zip(sizes, asked, strict=True):
-        extent = b.known.get(size)
-        if isinstance(expr, n.ConstInt) and extent is not None and extent != expr.value:
-            b.refuse(f"{expr.value} elements are asked for, but the tile has {extent} valid ones")
+        extent, wanted = b.known.get(size), expr.value if isinstance(expr, n.ConstInt) else None
+        if extent != wanted:
+            words = ["run time" if v is None else str(v) for v in (wanted, extent)]
+            b.refuse(f"elements asked for: {words[0]}, but valid in the tile: {words[1]}")
 
 
 def _check_count(b: Builder, sizes: Sequence[SSAValue], tile: Tile) -> None:

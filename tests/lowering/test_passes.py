@@ -1,0 +1,251 @@
+"""Single passes on kernels made for them: control flow, inlining, matrices, large products, carried values, symbols."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from lowering_cases import outputs_of, program_of
+
+from pypto_lab.ir import dtypes
+from pypto_lab.ir import nodes as n
+from pypto_lab.ir.enums import Direction, ForKind, FunctionType, MemorySpace, TensorLayout
+from pypto_lab.ir.types import TensorType, TensorView, TileType
+from pypto_lab.ir.visitor import walk
+from pypto_lab.lowering import lower
+from pypto_lab.lowering.context import Context
+from pypto_lab.lowering.passes import materialize_tensor_strides, materialize_valid_shape_symbols
+from pypto_lab.lowering.target import TARGETS
+
+torch.set_num_threads(1)
+CONTEXT = Context(TARGETS["a2a3"])
+
+
+def ops(program: n.Program) -> list[str]:
+    return [e.op for e in walk(program) if isinstance(e, n.OpCall)]
+
+
+def agree(text: str, values: dict[str, Any], arch: str = "a2a3") -> n.Program:
+    """Lowers a kernel; every stage is sound, and the last one computes what the text does. Returns the last one."""
+    program = program_of(text)
+    expected = outputs_of(program, values)
+    stages = lower(program, arch)
+    for stage in stages.stages[1:]:
+        assert [f.message for f in stage.findings] == [], stage.file_name
+    found = outputs_of(stages.program, values, memory="addresses", arch=arch, poison="nan")
+    assert all(torch.allclose(a, b, rtol=1e-2, atol=1e-2) for a, b in zip(found, expected, strict=True))
+    return stages.program
+
+
+LEAVING = """
+@pl.jit
+def leaving(x: pl.Tensor[[8, 64], pl.FP32], n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor[[8, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="loop"):
+        t = pl.mul(x, 1.0)
+        for i in pl.range(6):
+            if i == 1:
+                continue
+            if i > n:
+                break
+            t = pl.add(t, x)
+        out[:] = t
+    return out
+"""
+
+
+def test_break_and_continue_become_structure() -> None:
+    for last in (0, 3, 9):
+        values = {"x": torch.rand(8, 64), "n": last, "out": torch.zeros(8, 64)}
+        times = 1 + sum(i != 1 and i <= last for i in range(6))
+        found = lower(program_of(LEAVING)).program
+        assert not any(isinstance(s, (n.Break, n.Continue)) for s in walk(found))
+        (result,) = outputs_of(found, values, memory="addresses")
+        assert torch.allclose(result, values["x"] * times)
+
+
+ONLY_IN_LOOP = """
+@pl.jit
+def tail(x: pl.Tensor[[8, 64], pl.FP32], out: pl.Out[pl.Tensor[[8, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="loop"):
+        for i in pl.range(3):
+            last = pl.mul(x, 2.0)
+        out[:] = last
+    return out
+"""
+
+
+def test_a_value_bound_only_in_a_loop_leaves_it() -> None:
+    agree(ONLY_IN_LOOP, {"x": torch.rand(8, 64), "out": torch.zeros(8, 64)})
+
+
+SWAP = """
+@pl.jit
+def swapped(x: pl.Tensor[[8, 64], pl.FP32], y: pl.Tensor[[8, 64], pl.FP32],
+            first: pl.Out[pl.Tensor[[8, 64], pl.FP32]], second: pl.Out[pl.Tensor[[8, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="loop"):
+        a = pl.mul(x, 1.0)
+        b = pl.mul(y, 1.0)
+        for i in pl.range(5):
+            c = a
+            a = b
+            b = c
+        first[:] = a
+        second[:] = b
+    return first, second
+"""
+
+
+def test_carried_values_that_change_places() -> None:
+    shape = (8, 64)
+    values = {"x": torch.rand(shape), "y": torch.rand(shape), "first": torch.zeros(shape), "second": torch.zeros(shape)}
+    agree(SWAP, values)
+
+
+PLANES = """
+@pl.jit
+def planes(x: pl.Tensor[[4, 16, 32], pl.FP32], out: pl.Out[pl.Tensor[[4, 16, 32], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="plane"):
+        for i in pl.range(2):
+            part = pl.slice(x, [2, 16, 32], [i * 2, 0, 0])
+            out = pl.assemble(out, pl.mul(pl.add(part, 1.0), part), [i * 2, 0, 0])
+    return out
+"""
+
+
+def test_tiles_of_three_axes_become_matrices() -> None:
+    last = agree(PLANES, {"x": torch.rand(4, 16, 32), "out": torch.zeros(4, 16, 32)})
+    ranks = {v.type.rank for v in walk(last) if isinstance(v, n.Var) and isinstance(v.type, TileType)}
+    assert ranks == {2}
+    assert "tensor.view" in ops(last)
+
+
+BATCH = """
+@pl.jit
+def batched(x: pl.Tensor[[2, 16, 32], pl.FP16], y: pl.Tensor[[2, 48, 32], pl.FP16],
+            out: pl.Out[pl.Tensor[[2, 16, 48], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="mm"):
+        out[:] = pl.matmul(x, y, b_trans=True, out_dtype=pl.FP32)
+    return out
+"""
+
+
+def test_a_batched_product_is_one_product_a_plane() -> None:
+    values = {
+        "x": torch.randn(2, 16, 32).half(),
+        "y": torch.randn(2, 48, 32).half(),
+        "out": torch.zeros(2, 16, 48),
+    }
+    last = agree(BATCH, values)
+    assert ops(last).count("tile.matmul") == 2
+
+
+DEEP = """
+@pl.jit
+def deep(a: pl.Tensor[[M, K], pl.BF16], b: pl.Tensor[[K, N], pl.BF16], out: pl.Out[pl.Tensor[[M, N], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="mm"):
+        out[:] = pl.matmul(a, b, out_dtype=pl.FP32)
+    return out
+"""
+
+
+def deep(m: int, k: int, columns: int) -> n.Program:
+    generator = torch.Generator().manual_seed(m + k)
+    values = {
+        "a": (torch.randn(m, k, generator=generator) * 0.1).bfloat16(),
+        "b": (torch.randn(k, columns, generator=generator) * 0.1).bfloat16(),
+        "out": torch.zeros(m, columns),
+    }
+    return agree(f"M, K, N = {m}, {k}, {columns}\n" + DEEP, values)
+
+
+def largest(program: n.Program, space: MemorySpace) -> int:
+    tiles = [v.type for v in walk(program) if isinstance(v, n.Var) and isinstance(v.type, TileType)]
+    sizes = [t.memref.size or 0 for t in tiles if t.memory_space is space and t.memref is not None]
+    return max(sizes, default=0)
+
+
+def test_a_product_too_deep_for_the_cube_is_added_up() -> None:
+    last = deep(64, 768, 64)
+    assert largest(last, MemorySpace.Left) <= 32 << 10
+    assert "tile.matmul_acc" in ops(last)
+
+
+def test_a_product_too_large_for_the_accumulator_is_stored_in_parts() -> None:
+    last = deep(256, 64, 256)
+    assert largest(last, MemorySpace.Acc) <= 128 << 10
+    (loop,) = [s for s in walk(last) if isinstance(s, n.For)]
+    assert "tile.store" in [e.op for e in walk(loop) if isinstance(e, n.OpCall)]
+
+
+PIPELINE = """
+@pl.jit
+def piped(x: pl.Tensor[[64, 64], pl.FP32], n: pl.Scalar[pl.INDEX], out: pl.InOut[pl.Tensor[[64, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="rows"):
+        for i in pl.pipeline(n, stage=2):
+            part = x[i * 8 : i * 8 + 8, :]
+            out[i * 8 : i * 8 + 8, :] = pl.mul(part, 3.0)
+    return out
+"""
+
+
+def test_a_pipeline_of_unknown_length_has_a_tail_loop() -> None:
+    for length in (0, 1, 5, 8):
+        values = {"x": torch.rand(64, 64), "n": length, "out": torch.zeros(64, 64)}
+        last = agree(PIPELINE, values)
+        assert not any(isinstance(s, n.For) and s.kind is ForKind.Pipeline for s in walk(last))
+
+
+LOCAL = """
+@pl.jit
+def handed(x: pl.Tensor[[8, 64], pl.FP32], out: pl.Out[pl.Tensor[[8, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="one"):
+        t = pl.mul(x, 2.0)
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="two"):
+        out[:] = pl.add(t, x)
+    return out
+"""
+
+
+def test_a_result_between_kernels_goes_through_a_new_output() -> None:
+    last = agree(LOCAL, {"x": torch.rand(8, 64), "out": torch.zeros(8, 64)})
+    assert [p.direction for p in last.functions["one"].params] == [Direction.In, Direction.Out]
+    assert "tensor.create" in ops(last)
+
+
+def test_symbols_of_a_valid_shape_become_parameters() -> None:
+    symbol = n.Var(name="ROWS", type=n.INDEX)
+    partial = TensorType((n.const(16), n.const(64)), dtypes.FP32, TensorView(valid_shape=(symbol, n.const(64))))
+    inner, outer = (n.Var(name="x", type=partial) for _ in range(2))
+    worker = n.Function(
+        name="work", params=(n.Param(var=inner),), return_types=(), body=(), func_type=FunctionType.AIV, has_self=False
+    )
+    call = n.FunctionCall(callee="work", args=(outer,), type=n.INDEX)
+    caller = n.Function(
+        name="drive",
+        params=(n.Param(var=outer),),
+        return_types=(),
+        body=(n.Eval(expr=call),),
+        func_type=FunctionType.Orchestration,
+    )
+    program = n.Program(name="p", functions={"work": worker, "drive": caller}, symbols={"ROWS": symbol})
+    new = materialize_valid_shape_symbols.run(program, CONTEXT)
+    first, second = new.functions["work"].params
+    assert first.name == "ROWS"
+    assert second.type.valid_shape[0] is first.var  # type: ignore[attr-defined]
+    (statement,) = new.functions["drive"].body or ()
+    assert statement.expr.args == (symbol, outer)  # type: ignore[attr-defined]
+    assert materialize_valid_shape_symbols.run(new, CONTEXT) is new
+
+
+def test_views_with_a_layout_get_strides() -> None:
+    shape = tuple(n.const(e) for e in (3, 8, 64))
+    for layout, wanted in ((TensorLayout.ND, [512, 64, 1]), (TensorLayout.DN, [512, 1, 8])):
+        type_ = TensorType(shape, dtypes.FP32, TensorView(layout=layout))
+        function = n.Function(
+            name="f", params=(n.Param(var=n.Var(name="x", type=type_)),), return_types=(), body=()
+        )
+        program = n.Program(name="p", functions={"f": function})
+        found = materialize_tensor_strides.run(program, CONTEXT).functions["f"].params[0].type
+        assert [d.value for d in found.view.stride] == wanted  # type: ignore[attr-defined]
+        assert materialize_tensor_strides.run(dataclasses.replace(program, functions={}), CONTEXT).functions == {}
