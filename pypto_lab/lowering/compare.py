@@ -29,7 +29,7 @@ _SETUP = ("system.aic_initialize_pipe", "system.aiv_initialize_pipe")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the comparison sees of a function: its kind, its pipes (direction mask, slot bytes, slots), its pipe ops in
+    """What is compared of a function: its kind, its pipes (direction mask, slot bytes, slots), its pipe ops in
     order with their split codes, and whether both lanes run it."""
 
     kind: str
@@ -40,7 +40,7 @@ class Shape:
 
 @dataclass(slots=True)
 class Comparison:
-    """One case on one chip: `differences` in words, and by function and memory the peak bytes (ours, the compiler's)."""
+    """One case on one chip: `differences` in words; by function and memory the peak bytes (ours, the compiler's)."""
 
     name: str
     arch: str

@@ -1,7 +1,9 @@
-"""The on-chip buffers of a function: which buffer each tile lies in, when each is in use, and moving tiles between them.
+"""The on-chip buffers of a function: which buffer each tile lies in, when each is in use, and moving tiles between
+them.
 
-Time is counted in statements: statement i reads at 2i and writes at 2i + 1. What a loop reads from outside is in use until
-the loop ends; what it carries is in use from its entry to its last read, and again from the value that is yielded.
+Time is counted in statements: statement i reads at 2i and writes at 2i + 1. What a loop reads from outside is in use
+until the loop ends; what it carries is in use from its entry to its last read, and again from the value that is
+yielded.
 """
 
 from __future__ import annotations
@@ -209,8 +211,8 @@ class _Timer:
             self.read(value, end)
         self.loops.pop()
         for var in self.pending.pop():
-            start, last = self.ranges.intervals[var]
-            self.ranges.intervals[var] = (start, max(last, end))
+            first, latest = self.ranges.intervals[var]
+            self.ranges.intervals[var] = (first, max(latest, end))
             self.ranges.reads[var].append(end)
         for result in loop.return_vars:
             self.define(result, end + 1)

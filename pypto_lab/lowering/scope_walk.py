@@ -31,6 +31,7 @@ def replace_scopes(body: n.Body, replace: Replace, outside: set[n.Var] | None = 
 
 def _inside(stmt: n.Stmt, replace: Replace, after: set[n.Var]) -> n.Stmt:
     changes: dict[str, Any] = {}
+    parts: tuple[str, ...]
     match stmt:
         case n.If():
             parts = ("then_body", "else_body")

@@ -1,5 +1,5 @@
-"""A rewriter for on-core bodies that infers types again: what a call gives is its op's rule on the new operands, and loop
-arguments and results follow what they carry. Passes that move, reshape or shard tiles build on it."""
+"""A rewriter for on-core bodies that infers types again: what a call gives is its op's rule on the new operands,
+and loop arguments and results follow what they carry. Passes that move, reshape or shard tiles build on it."""
 
 from __future__ import annotations
 

@@ -363,7 +363,6 @@ def test_the_widget_in_notebook_7(visit: Callable[..., Any], lab_address: str, n
     for key, move in [("ArrowRight", bench.session.step)] * 30 + [("ArrowLeft", bench.session.back)] * 5:
         track.press(key)
         move()
-    page.wait_for_timeout(2500); page.screenshot(path='/tmp/shot_nb7c.png')
     root.locator(f".pw-stats [data-valid='{expected_state(bench)['valid']}']").wait_for()
     assert_shows(root, bench)
     opened.picture("workbench_notebook7")

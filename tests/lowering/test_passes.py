@@ -242,9 +242,7 @@ def test_views_with_a_layout_get_strides() -> None:
     shape = tuple(n.const(e) for e in (3, 8, 64))
     for layout, wanted in ((TensorLayout.ND, [512, 64, 1]), (TensorLayout.DN, [512, 1, 8])):
         type_ = TensorType(shape, dtypes.FP32, TensorView(layout=layout))
-        function = n.Function(
-            name="f", params=(n.Param(var=n.Var(name="x", type=type_)),), return_types=(), body=()
-        )
+        function = n.Function(name="f", params=(n.Param(var=n.Var(name="x", type=type_)),), return_types=(), body=())
         program = n.Program(name="p", functions={"f": function})
         found = materialize_tensor_strides.run(program, CONTEXT).functions["f"].params[0].type
         assert [d.value for d in found.view.stride] == wanted  # type: ignore[attr-defined]

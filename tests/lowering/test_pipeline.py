@@ -93,5 +93,3 @@ def test_lowering_leaves_its_input_alone() -> None:
     before = print_program(program)
     lower(program)
     assert print_program(program) == before
-
-

@@ -11,9 +11,7 @@ from lowering_cases import outputs_of, program_of
 from pypto_lab.lowering import lower
 
 torch.set_num_threads(1)
-SETTINGS = settings(
-    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 UNARY = ("pl.neg({0})", "pl.abs({0})", "pl.mul({0}, 0.5)", "pl.add({0}, 1.25)", "pl.maximum({0}, -0.5)")
 BINARY = ("pl.add({0}, {1})", "pl.sub({0}, {1})", "pl.mul({0}, {1})", "pl.maximum({0}, {1})", "pl.minimum({0}, {1})")
@@ -79,7 +77,7 @@ def mixed_kernels(draw: st.DrawFn) -> str:
     before = draw(st.sampled_from(["a", "pl.mul(a, 0.5)", "pl.add(a, a)"]))
     if mode == "LEFT_RIGHT":
         before = "a"  # the product's inner axis stays whole
-    after = draw(st.lists(st.sampled_from(UNARY + ("pl.add({0}, bias)", "pl.mul({0}, bias)")), min_size=1, max_size=4))
+    after = draw(st.lists(st.sampled_from((*UNARY, "pl.add({0}, bias)", "pl.mul({0}, bias)")), min_size=1, max_size=4))
     blocks = draw(st.sampled_from([1, 3]))
     column = "0" if blocks == 1 else "k * 32"
     lines = [

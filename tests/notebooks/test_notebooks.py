@@ -24,4 +24,4 @@ def test_a_tutorial_is_clean(path: Path) -> None:
             assert cell.outputs == []
             assert cell.execution_count is None
     assert notebook.cells[0].cell_type == "markdown"
-    assert any("%load_ext pypto_lab" in cell.source for cell in notebook.cells)
+    assert any("pypto_lab" in cell.source for cell in notebook.cells if cell.cell_type == "code")

@@ -194,8 +194,14 @@ def test_order_in_both_arms_is_enough_and_arms_do_not_meet() -> None:
 def test_an_op_of_one_arm_meets_what_follows() -> None:
     text = function(*HEAD, "if (n > 3) { TLOAD(x, ga); } else { TEXPANDS(x, 1.0f); }", ADD)
     assert "RAW: TADDS on V" in one(check_flags(text))
-    ordered = f"if (n > 3) {{ TLOAD(x, ga);\n{sync('MTE2', 'V')} }}"
-    assert check_flags(function(*HEAD, ordered, ADD)).findings == ()
+    ordered = f"{{ TLOAD(x, ga);\n{sync('MTE2', 'V')} }}"
+    for branch in (f"if (n > 3) {ordered}", f"if (n > 3) {{ }} else {ordered}"):
+        assert check_flags(function(*HEAD, branch, ADD)).findings == ()
+
+
+def test_a_long_arm_with_a_barrier_does_not_make_the_other_arm_forget() -> None:
+    arm = "pipe_barrier(PIPE_ALL);" + "TMULS(y, y, 2.0f);" * 150
+    assert codes(check_flags(function(*HEAD, LOAD, f"if (n > 3) {{ {arm} }}", ADD))) == ["E670"]
 
 
 def test_a_branch_whose_condition_is_known_is_followed_alone() -> None:

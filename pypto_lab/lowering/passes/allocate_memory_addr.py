@@ -1,7 +1,7 @@
 """Pass 35, AllocateMemoryAddr: every buffer gets its address; what does not fit its memory is refused.
 
-Follows from: a core's memories have fixed sizes and every tile starts at a multiple of 32 bytes. The ring a core pops from
-lies in its own memory (Vec for a vector core, Mat for a cube core), before the tiles.
+Follows from: a core's memories have fixed sizes and every tile starts at a multiple of 32 bytes. The ring a core pops
+from lies in its own memory (Vec for a vector core, Mat for a cube core), before the tiles.
 """
 
 from __future__ import annotations

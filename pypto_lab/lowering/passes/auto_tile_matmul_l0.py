@@ -1,8 +1,8 @@
 """Pass 16, AutoTileMatmulL0: a product whose factors or result do not fit the cube's memories is computed in parts.
 
-Follows from: Left, Right and Acc are small. Along K the parts are added up in one accumulator, in a pipelined loop that
-extracts the factors of each part; along M and N each part is a product of its own, which only works for a result that is
-stored. Half of Left and Right is used, so that two parts fit side by side.
+Follows from: Left, Right and Acc are small. Along K the parts are added up in one accumulator, in a pipelined loop
+that extracts the factors of each part; along M and N each part is a product of its own, which only works for a result
+that is stored. Half of Left and Right is used, so that two parts fit side by side.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class _Tiler(TileRewriter):
         self.vars[store.var] = final
         self.stored.add(store)
 
-    def block_at(  # noqa: PLR0913
+    def block_at(
         self,
         stmt: n.Assign,
         store: n.Assign,

@@ -1,6 +1,8 @@
-"""Pass 17, CanonicalizeTileSlice: a slice of a Mat tile that feeds a product becomes an extract into the factor's memory.
+"""Pass 17, CanonicalizeTileSlice: a slice of a Mat tile that feeds a product becomes an extract into the factor's
+memory.
 
-Follows from: Mat tiles are boxed, so a window of one is no view; the move into Left or Right can cut it out on the way.
+Follows from: Mat tiles are boxed, so a window of one is no view; the move into Left or Right can cut it out on the
+way.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def _wanted(body: n.Body) -> dict[n.Var, set[MemorySpace]]:
                     continue
                 spaces = op.args[i].spaces if op is not None and i < len(op.args) else None
                 space = next(iter(spaces)) if spaces and len(spaces) == 1 else None
-                wanted.setdefault(operand, set()).add(space if space in _FACTORS else MemorySpace.Mat)  # type: ignore[arg-type]
+                wanted.setdefault(operand, set()).add(space if space in _FACTORS else MemorySpace.Mat)
     return {v: spaces for v, spaces in wanted.items() if MemorySpace.Mat not in spaces}
 
 

@@ -1,7 +1,7 @@
 """Pass 47, ClassifyIterArgCarry: an orchestrator's loops say for each carried tensor whether its name is bound anew.
 
-Follows from: a carried tensor that is only written stays the same memory; one that becomes another tensor must be kept in
-a variable by the generated code.
+Follows from: a carried tensor that is only written stays the same memory; one that becomes another tensor must be
+kept in a variable by the generated code.
 """
 
 from __future__ import annotations

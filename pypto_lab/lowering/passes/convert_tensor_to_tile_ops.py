@@ -1,9 +1,9 @@
 """Pass 11, ConvertTensorToTileOps: in InCore functions tensors become tiles, loaded where they enter and stored where
 they leave.
 
-Follows from: a core computes on tiles only. A tensor is *global* when it names a parameter's memory, else it is local and
-becomes a tile. A vector operand that is a whole parameter is loaded once at entry; a cube operand is loaded next to its
-matmul, into Mat. A local tensor that a function returns gets an Out parameter, which the callers create.
+Follows from: a core computes on tiles only. A tensor is *global* when it names a parameter's memory, else it is local
+and becomes a tile. A vector operand that is a whole parameter is loaded once at entry; a cube operand is loaded next
+to its matmul, into Mat. A local tensor that a function returns gets an Out parameter, which the callers create.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto_lab.ir.diagnostics import OpError
 from pypto_lab.ir import nodes as n
+from pypto_lab.ir.diagnostics import OpError
 from pypto_lab.ir.enums import Direction, FunctionType, MemorySpace
 from pypto_lab.ir.span import Span
 from pypto_lab.ir.types import TensorType, TileType, Type, constant_dims
@@ -169,9 +169,8 @@ class _Converter(Rewriter):
             self.context.refuse("E324", f"`{plain_name(expr.name)}` has no tile form here", self.span)
         self.require_constant(expr, expr.type.shape)
         shape = expr.type.shape
-        load_attrs = {}
         source = self.visit_expr(expr)
-        call = load_tile(source, zeros(len(shape)), shape, expr.type.stated_valid, space, self.span, **load_attrs)
+        call = load_tile(source, zeros(len(shape)), shape, expr.type.stated_valid, space, self.span)
         if space is MemorySpace.Mat:
             return self.emit(f"{expr.name}_mat", dataclasses.replace(call, attrs={BRIDGE: True}))
         if expr in self.params:
@@ -205,10 +204,10 @@ class _Converter(Rewriter):
 
     def one(self, stmt: n.Stmt) -> None:
         match stmt:
-            case n.Assign(value=n.OpCall()) if stmt.value.op.startswith("tensor."):
-                self.tensor_op(stmt, stmt.value)
-            case n.Assign(value=n.Var()) if isinstance(stmt.var.type, TensorType):
-                self.copied(stmt, stmt.value)
+            case n.Assign(value=n.OpCall() as call) if call.op.startswith("tensor."):
+                self.tensor_op(stmt, call)
+            case n.Assign(value=n.Var() as source) if isinstance(stmt.var.type, TensorType):
+                self.copied(stmt, source)
             case n.Assign(value=n.OpCall()) if isinstance(stmt.var.type, TensorType):
                 self.plain(stmt)  # a store of the user's own
                 self.state.on_global.add(stmt.var)
@@ -221,8 +220,8 @@ class _Converter(Rewriter):
             case n.Scope():
                 lane = {"lane_var": self.define(stmt.lane_var)} if isinstance(stmt, n.SplitAivScope) else {}
                 self.out.append(dataclasses.replace(stmt, **lane, body=self.block(stmt.body)))
-            case n.Eval(expr=n.OpCall()) if stmt.expr.op == "tensor.write":
-                self.out.append(dataclasses.replace(stmt, expr=self.accessed(stmt.expr)))
+            case n.Eval(expr=n.OpCall() as call) if call.op == "tensor.write":
+                self.out.append(dataclasses.replace(stmt, expr=self.accessed(call)))
             case _:
                 self.plain(stmt)
 
@@ -275,7 +274,8 @@ class _Converter(Rewriter):
             del self.entry[len(entry) :]
             self.entry_tiles = {p: t for p, t in self.entry_tiles.items() if any(_defines(s, t) for s in entry)}
             for i in clashes - moved:
-                if isinstance(starts[i].type, TileType) and starts[i].type.memory_space is not MemorySpace.Vec:
+                type_ = starts[i].type
+                if isinstance(type_, TileType) and type_.memory_space is not MemorySpace.Vec:
                     starts[i] = self.in_vec(starts[i])
             if clashes <= moved:
                 self.context.refuse("E326", "a value is carried in two memories", loop.span)

@@ -1,13 +1,15 @@
 """Pass 4, ConvertToSSA: every variable is assigned once; loops carry values, branches join them.
 
-Follows from: later passes ask "which value is this" by the variable alone. A name bound before a loop and again inside it
-is carried (`init_values`, yield); a name bound in a branch and known in both is joined. A loop's own names end with it.
+Follows from: later passes ask "which value is this" by the variable alone. A name bound before a loop and again
+inside it is carried (`init_values`, yield); a name bound in a branch and known in both is joined. A loop's own names
+end with it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.types import ScalarType, TensorType, TileType
@@ -43,8 +45,9 @@ class _Ssa(Rewriter):
             if param.var in self.symbols:
                 params.append(param)
                 continue
-            self.vars[param.var] = self.version(param.var, "ssa")
-            params.append(dataclasses.replace(param, var=self.vars[param.var]))
+            first = self.version(param.var, "ssa")
+            self.vars[param.var] = first
+            params.append(dataclasses.replace(param, var=first))
         body = self.block(self.function.body or ())
         return dataclasses.replace(self.function, params=tuple(params), body=body)
 
@@ -142,7 +145,7 @@ class _Ssa(Rewriter):
     # --- loops -------------------------------------------------------------------------------------------------------
 
     def counted(self, loop: n.For) -> n.Body:
-        bounds = {name: self.visit_expr(getattr(loop, name)) for name in ("start", "stop", "step")}
+        start, stop, step = (self.visit_expr(e) for e in (loop.start, loop.stop, loop.step))
         prologue, carried = self.carried(loop)
         index = self.version(loop.loop_var, "idx")
         before, known = dict(self.vars), set(self.known)
@@ -151,7 +154,16 @@ class _Ssa(Rewriter):
         self.known.add(loop.loop_var)
         body = self.loop_body(loop, carried)
         results = self.leave(loop, carried, before, known)
-        new = dataclasses.replace(loop, **bounds, loop_var=index, iter_args=arguments, body=body, return_vars=results)
+        new = dataclasses.replace(
+            loop,
+            start=start,
+            stop=stop,
+            step=step,
+            loop_var=index,
+            iter_args=arguments,
+            body=body,
+            return_vars=results,
+        )
         return (*prologue, new)
 
     def conditional(self, loop: n.While) -> n.Body:

@@ -1,8 +1,8 @@
 """Pass 38, DeriveCallDirections: every call of a worker says how it uses each argument.
 
-Follows from: the task graph orders launches by what they read and write. A tensor that is only written is an output of the
-call, unless something before it has written there already: then what is left of the old contents counts, and the call
-reads and writes. A sequential loop has written it in the iteration before; a parallel loop has not.
+Follows from: the task graph orders launches by what they read and write. A tensor that is only written is an output
+of the call, unless something before it has written there already: then what is left of the old contents counts, and
+the call reads and writes. A sequential loop has written it in the iteration before; a parallel loop has not.
 """
 
 from __future__ import annotations

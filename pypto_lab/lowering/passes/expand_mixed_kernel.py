@@ -1,8 +1,8 @@
 """Pass 22, ExpandMixedKernel: an InCore function with work for both cores becomes AIC, AIV and a Group of the two.
 
-Follows from: each core runs its own program. Control flow and scalars go to both, every other statement to the core of its
-memories; what crosses is pushed on one side, popped and freed on the other, in the order of the text. A function with one
-kind of work simply belongs to that core.
+Follows from: each core runs its own program. Control flow and scalars go to both, every other statement to the core
+of its memories; what crosses is pushed on one side, popped and freed on the other, in the order of the text. A
+function with one kind of work simply belongs to that core.
 """
 
 from __future__ import annotations

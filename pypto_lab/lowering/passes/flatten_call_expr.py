@@ -130,9 +130,10 @@ class _Flattener:
         name = self.names.fresh("going_on")
         first = self.operand(_with(loop.condition, loop.iter_args, [a.init_value for a in loop.iter_args]), before)
         flag = n.IterArg(name=name, type=n.BOOL, init_value=first, span=loop.span)
-        body, values = loop.body, ()
-        if body and isinstance(body[-1], n.Yield):
-            body, values = body[:-1], body[-1].values
+        body: n.Body = loop.body
+        values: tuple[n.Expr, ...] = ()
+        if body and isinstance(end := body[-1], n.Yield):
+            body, values = body[:-1], end.values
         again: list[n.Stmt] = []
         last = self.operand(_with(loop.condition, loop.iter_args, list(values)), again)
         result = n.Var(name=self.names.fresh(f"{name}_end"), type=n.BOOL, span=loop.span)

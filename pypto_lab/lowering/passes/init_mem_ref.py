@@ -1,8 +1,9 @@
 """Pass 32, InitMemRef: every tile gets a buffer, every tensor its global memory.
 
-Follows from: each value needs bytes before they can be shared. A view and the result of an op that works in place lie in
-their operand's buffer (the op gets a copy when the old value is read again); what comes out of a pipe lies in its slot.
-A carried value is said to lie where it starts, a joined one where its first branch leaves it: pass 33 makes that true.
+Follows from: each value needs bytes before they can be shared. A view and the result of an op that works in place lie
+in their operand's buffer (the op gets a copy when the old value is read again); what comes out of a pipe lies in its
+slot. A carried value is said to lie where it starts, a joined one where its first branch leaves it: pass 33 makes
+that true.
 """
 
 from __future__ import annotations

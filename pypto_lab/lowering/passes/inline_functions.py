@@ -1,7 +1,7 @@
 """Pass 1, InlineFunctions: a call of an Inline function becomes its body; the Inline functions go.
 
-Follows from: an Inline function has no core of its own. Its locals get fresh names; a formal stands for the argument, and
-a tensor formal that is bound again *is* the caller's tensor, because both name the same global memory.
+Follows from: an Inline function has no core of its own. Its locals get fresh names; a formal stands for the argument,
+and a tensor formal that is bound again *is* the caller's tensor, because both name the same global memory.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class _Inliner(Rewriter):
         match node:
             case n.Eval(expr=n.MakeTuple() | n.Var()):
                 return ()
-            case n.Assign(value=n.MakeTuple()) if node.value.type is node.var.type or _is_results(node):
-                self.tuples[node.var] = node.value.elements
+            case n.Assign(value=n.MakeTuple() as made) if isinstance(node.var.type, TupleType):
+                self.tuples[node.var] = made.elements
                 return ()
             case n.Assign():
                 self.tuples.pop(node.var, None)
@@ -126,8 +126,3 @@ class _Inliner(Rewriter):
     def _local(self, var: n.Var) -> n.Var:
         return n.Var(name=self.names.numbered(f"{var.name}_inline"), type=var.type, span=var.span)
 
-
-def _is_results(node: n.Assign) -> bool:
-    from pypto_lab.ir.types import TupleType
-
-    return isinstance(node.var.type, TupleType)

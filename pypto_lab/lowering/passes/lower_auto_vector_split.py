@@ -1,8 +1,9 @@
 """Pass 21, LowerAutoVectorSplit: vector work of a split function is written for one lane, on half of each tile.
 
-Follows from: `pl.split(mode)` promises that the two vector lanes may each take half of every tile along one axis. A tile
-keeps the axis it is divided along; an op that would mix both halves is refused. What crosses from the cube is a shard,
-what crosses back is gathered. A `pl.split_aiv` region is written for one lane already: only its lane is looked up.
+Follows from: `pl.split(mode)` promises that the two vector lanes may each take half of every tile along one axis. A
+tile keeps the axis it is divided along; an op that would mix both halves is refused. What crosses from the cube is a
+shard, what crosses back is gathered. A `pl.split_aiv` region is written for one lane already: only its lane is looked
+up.
 """
 
 from __future__ import annotations

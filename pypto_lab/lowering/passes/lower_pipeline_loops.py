@@ -1,8 +1,8 @@
 """Pass 29, LowerPipelineLoops: `pl.pipeline(stage=F)` becomes a loop with F copies of its body, and a tail.
 
-Follows from: F iterations side by side let the loads of the next overlap the work of this one. The main loop steps F times
-as far; iterations that are left over come after it, in line when their number is known, else in a loop of their own.
-`pipeline_membership` ("group:stage") says which copy an op belongs to.
+Follows from: F iterations side by side let the loads of the next overlap the work of this one. The main loop steps F
+times as far; iterations that are left over come after it, in line when their number is known, else in a loop of their
+own. `pipeline_membership` ("group:stage") says which copy an op belongs to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pass 46, MaterializeRuntimeScopes: the scopes in which the runtime tracks an orchestrator's tasks stand in the text.
 
-Follows from: an orchestrator has one automatic scope around its body and one around each iteration of its loops, unless it
-is written with scopes of its own (`auto_scope=False`).
+Follows from: an orchestrator has one automatic scope around its body and one around each iteration of its loops,
+unless it is written with scopes of its own (`auto_scope=False`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pass 33, MaterializeSemanticAliases: what a loop carries or a branch joins lies in one buffer; moves fill it where the
-values cannot be computed there.
+"""Pass 33, MaterializeSemanticAliases: what a loop carries or a branch joins lies in one buffer; moves fill it
+where the values cannot be computed there.
 
-Follows from: a yield moves nothing on a core. Two buffers become one when they are never in use at the same time; else
-the value is moved into the carried buffer right before the yield (or the loop).
+Follows from: a yield moves nothing on a core. Two buffers become one when they are never in use at the same time;
+else the value is moved into the carried buffer right before the yield (or the loop).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pass 34, MemoryReuse: tiles that are never in use at the same time share a buffer.
 
-Follows from: a buffer is free again after the last read of what it holds. Large buffers choose first, so that small ones
-fill the gaps they leave; a result may take the place of an operand its op reads element by element.
+Follows from: a buffer is free again after the last read of what it holds. Large buffers choose first, so that small
+ones fill the gaps they leave; a result may take the place of an operand its op reads element by element.
 """
 
 from __future__ import annotations

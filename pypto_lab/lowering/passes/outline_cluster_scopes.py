@@ -1,7 +1,8 @@
-"""Pass 10, OutlineClusterScopes: a cluster becomes a Group function, an SPMD scope an Spmd function, each with its call.
+"""Pass 10, OutlineClusterScopes: a cluster becomes a Group function, an SPMD scope an Spmd function, each with its
+call.
 
-Follows from: both launch functions together. The number of blocks and `sync_start` say how the launch is made, so they
-move to the call.
+Follows from: both launch functions together. The number of blocks and `sync_start` say how the launch is made, so
+they move to the call.
 """
 
 from __future__ import annotations

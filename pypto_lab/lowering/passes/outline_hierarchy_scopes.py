@@ -1,6 +1,8 @@
-"""Pass 8, OutlineHierarchyScopes: a `pl.at` of a level above the core group becomes a function of that level, and a call.
+"""Pass 8, OutlineHierarchyScopes: a `pl.at` of a level above the core group becomes a function of that level, and a
+call.
 
-Follows from: work of another level runs elsewhere; what it reads crosses as arguments, what is read after it as results.
+Follows from: work of another level runs elsewhere; what it reads crosses as arguments, what is read after it as
+results.
 """
 
 from __future__ import annotations

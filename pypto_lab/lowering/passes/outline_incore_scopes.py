@@ -1,8 +1,8 @@
 """Pass 9, OutlineIncoreScopes: a CORE_GROUP scope becomes an InCore function, and a call.
 
-Follows from: the scope says which statements run on one core group. Its split and slot number become function attributes,
-`as tid` and `deps` make the call a Submit; the function it stood in orchestrates from here on. An SPMD scope holds its
-work directly: that work is a function too, which reads its block index itself.
+Follows from: the scope says which statements run on one core group. Its split and slot number become function
+attributes, `as tid` and `deps` make the call a Submit; the function it stood in orchestrates from here on. An SPMD
+scope holds its work directly: that work is a function too, which reads its block index itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pass 20, ResolveBackendOpLayouts: an element-wise op on a column `[N, 1]` works on the row `[1, N]` instead.
 
-Follows from: element-wise instructions read rows; a column lies in memory like a row of the same length, so a reshape on
-each side costs nothing. A boxed vector tile is moved to rows first.
+Follows from: element-wise instructions read rows; a column lies in memory like a row of the same length, so a reshape
+on each side costs nothing. A boxed vector tile is moved to rows first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pass 24, SplitVectorKernel: a vector function that runs on both lanes is told so; without a split, lane 1 replays it.
 
-Follows from: on a2a3 both lanes of a group always run. A split function works on its half already. Else lane 0 does the
-work and lane 1 goes through the same pushes, pops and frees with empty tiles (valid shape [0, 0]) and stores nothing, so
-that the pipe's counters agree.
+Follows from: on a2a3 both lanes of a group always run. A split function works on its half already. Else lane 0 does
+the work and lane 1 goes through the same pushes, pops and frees with empty tiles (valid shape [0, 0]) and stores
+nothing, so that the pipe's counters agree.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class _Replay(Copier):
 
     def visit_stmt(self, node: n.Stmt) -> n.Stmt | tuple[n.Stmt, ...]:
         new = super().visit_stmt(node)
-        skipped = isinstance(node, n.Assign) and isinstance(node.value, n.OpCall) and isinstance(new, n.Assign)
-        if skipped and isinstance(new.value, n.Var):
-            self.vars[node.var] = new.value  # a store that did not happen: later uses see its target
+        match node, new:
+            case n.Assign(value=n.OpCall()), n.Assign(value=n.Var() as target):
+                self.vars[node.var] = target  # a store that did not happen: later uses see its target
         return new
 
     def stmt(self, node: n.Stmt) -> n.Stmt | tuple[n.Stmt, ...]:

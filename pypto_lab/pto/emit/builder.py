@@ -74,7 +74,6 @@ class Builder:
     taken: set[str] = field(default_factory=set)
     kept: frozenset[int] = frozenset()
     """Calls (by identity) that change a handle which is still used as it was."""
-    arch: str = "a2a3"
     span: Span | None = None
     op: str = ""
 

@@ -129,15 +129,25 @@ def _end(b: Builder, args: Sequence[n.IterArg], values: Sequence[n.Expr]) -> lis
 
 
 def _check_exchange(b: Builder, args: Sequence[n.IterArg], values: Sequence[n.Expr]) -> None:
-    """Refuses tiles that change places: the copy of one would destroy another before it is copied."""
-    carried = {id(arg): arg for arg in args if isinstance(arg.type, TileType)}
-    for arg, value in zip(args, values, strict=True):
-        if not isinstance(arg.type, TileType):
-            continue
-        own, source = b.tile(arg), b.tile(value)
-        for other in carried.values():
-            if other is not arg and source.value is b.tile(other).value and source.value is not own.value:
+    """Refuses tiles that change places, or share one: what is copied for one would destroy another."""
+    places = [
+        (arg, b.tile(arg), b.tile(v)) for arg, v in zip(args, values, strict=True) if isinstance(arg.type, TileType)
+    ]
+    for arg, own, source in places:
+        for other, theirs, wanted in places:
+            if other is arg:
+                continue
+            if _overlap(own, theirs) and source.value is not wanted.value:
+                b.refuse(f"`{arg.name}` and `{other.name}` are carried in the same bytes")
+            if _overlap(source, theirs) and source.address != own.address:
                 b.refuse(f"`{arg.name}` takes the place of `{other.name}` in the next round")
+
+
+def _overlap(one: Tile, other: Tile) -> bool:
+    """Whether two tiles share bytes."""
+    if one.address is None or other.address is None or one.type.space != other.type.space:
+        return False
+    return one.address < other.address + other.type.size and other.address < one.address + one.type.size
 
 
 def _bring_back(b: Builder, arg: n.IterArg, carried: Tile, yielded: Tile) -> None:

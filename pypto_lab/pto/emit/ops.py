@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from pypto_lab.ir import dtypes
@@ -165,8 +165,6 @@ def _gather_mask(b: Builder, call: n.OpCall, var: n.Var) -> None:
 
 
 def _masked(pattern: str) -> dict[str, Attribute]:
-    from xdsl.dialects.builtin import StringAttr
-
     return {"maskPattern": keyword("mask_pattern", pattern), "axis": StringAttr("row")}
 
 

@@ -12,6 +12,7 @@ from pypto_lab.ir.enums import MgatherCoalesce
 from pypto_lab.pto.dialect.attributes import keyword
 from pypto_lab.pto.dialect.operations import REGULAR
 from pypto_lab.pto.emit.builder import Builder
+from pypto_lab.pto.emit.pipes import flag
 from pypto_lab.pto.emit.scalars import scalar
 from pypto_lab.pto.emit.tensors import window
 from pypto_lab.pto.emit.tiles import allocated
@@ -62,8 +63,6 @@ def triangle(b: Builder, call: n.OpCall, var: n.Var) -> None:
 
 def merge_lists(b: Builder, call: n.OpCall, var: n.Var) -> None:
     """`tile.mrgsort_format2`: the counts that the device gives back go nowhere."""
-    from pypto_lab.pto.emit.pipes import flag
-
     out = allocated(b, var)
     type_ = VectorType(IntegerType(16), [4])
     counts = b.value(ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, [0])), "executed_vec")

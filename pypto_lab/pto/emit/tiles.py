@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import SSAValue
 
+from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.types import MemRef, TileType, constant_dims
 from pypto_lab.pto.dialect.attributes import TileBufAttr
@@ -54,10 +56,6 @@ def allocated(b: Builder, var: n.Var, valid: tuple[SSAValue, SSAValue] | None = 
 
 def placed(b: Builder, type_: PtoTile, address: int, valid: tuple[SSAValue, SSAValue], name: str | None) -> Tile:
     """`alloc_tile` of a type at an address."""
-    from xdsl.dialects.builtin import ArrayAttr, StringAttr
-
-    from pypto_lab.ir import dtypes
-
     labels = ArrayAttr([StringAttr(word) for word in ("addr", "valid_row", "valid_col")])
     operands = [b.constant(address, dtypes.INT64), *valid]
     value = b.value(AllocTileOp(operands, [TileBufAttr(type_)], None, {"labels": labels}), name)
@@ -118,8 +116,6 @@ def _window(
     b: Builder, source: Tile, corner: Sequence[n.Expr], size: tuple[int, int], valid: tuple[int, int], name: str
 ) -> Tile:
     """`subview` of a tile."""
-    from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
-
     places = [index(b, e) for e in corner]
     if len(places) != 2:
         b.refuse("a window of a tile has two offsets")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def units(program: n.Program) -> Iterator[tuple[str, list[n.Function]]]:
 
 def _module(program: n.Program, functions: list[n.Function], arch: str) -> str:
     names: dict[SSAValue, str] = {}
-    made = [_function(program, function, names, arch) for function in functions]
+    made = [_function(program, function, names) for function in functions]
     module = ModuleOp(made, {"pto.target_arch": StringAttr(arch)})
     return print_module(module, names=names)
 
@@ -92,9 +93,9 @@ def _module(program: n.Program, functions: list[n.Function], arch: str) -> str:
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-def _function(program: n.Program, function: n.Function, names: dict[SSAValue, str], arch: str) -> FuncOp:
+def _function(program: n.Program, function: n.Function, names: dict[SSAValue, str]) -> FuncOp:
     block = Block()
-    b = Builder(program, function, block, names, kept=_kept(function), arch=arch)
+    b = Builder(program, function, block, names, kept=_kept(function))
     with b.at(function.span):
         if function.body is None:
             b.refuse("a function without a body")
@@ -202,8 +203,6 @@ def _kept(function: n.Function) -> frozenset[int]:
 
 def _defined_inside(function: n.Function) -> Mapping[int, set[int]]:
     """Per variable, the calls in loops that do not define it: they run again on the same variable."""
-    from collections import defaultdict
-
     found: dict[int, set[int]] = defaultdict(set)
     for loop in (node for node in walk(function) if isinstance(node, (n.For, n.While))):
         own = {id(node.var) for node in walk(loop) if isinstance(node, n.Assign)}

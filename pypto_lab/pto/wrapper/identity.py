@@ -45,7 +45,7 @@ class Identity:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names appended to the inner call, in their fixed order."""
-        block = (BLOCK_NUM, BLOCK_IDX) if self.block else ()
+        block = (BLOCK_IDX, BLOCK_NUM) if self.block else ()
         return (*block, SUBBLOCK_IDX) if self.needs_lane else block
 
 

@@ -95,6 +95,7 @@ export class Workbench {
     this.#tabs = new TabList("Views", choices, bench.prefix, (key) => this.showTab(key), true);
     this.#build(choices.length > 1);
     root.addEventListener("keydown", (event) => this.#key(event));
+    this.#keepKeys();
     this.#observe();
     this.showTab("step");
   }
@@ -357,6 +358,17 @@ export class Workbench {
 
   // --- keys
 
+  /** Some hosts (Notebook 7) run their shortcuts before any element hears of a key; this tells them which are ours. */
+  #keepKeys(): void {
+    const guard = (event: KeyboardEvent): void => {
+      if (event.target instanceof Element && this.#root.contains(event.target)) {
+        event.target.toggleAttribute("data-lm-suppress-shortcuts", isOurs(event));
+      }
+    };
+    window.addEventListener("keydown", guard, true);
+    this.#observers.push({ disconnect: () => window.removeEventListener("keydown", guard, true) });
+  }
+
   #key(event: KeyboardEvent): void {
     if (event.altKey || event.metaKey || event.ctrlKey) return;
     const target = event.target as HTMLElement;
@@ -367,8 +379,7 @@ export class Workbench {
       event.preventDefault();
       action();
     }
-    const notebook = event.key === "Escape" || event.key === "Tab" || (event.key === "Enter" && event.shiftKey);
-    if (!notebook) event.stopPropagation(); // letters are the notebook's commands (cut, delete); not from in here
+    if (isOurs(event)) event.stopPropagation();
   }
 
   #keyAction(event: KeyboardEvent): (() => void) | undefined {
@@ -440,6 +451,12 @@ export class Workbench {
     for (const button of all) button.tabIndex = button === next ? 0 : -1;
     next?.focus();
   }
+}
+
+/** Keys that do not reach the notebook: its letters are commands (cut, delete). It keeps those with modifiers. */
+function isOurs(event: KeyboardEvent): boolean {
+  if (event.altKey || event.metaKey || event.ctrlKey) return false;
+  return event.key !== "Escape" && event.key !== "Tab" && !(event.key === "Enter" && event.shiftKey);
 }
 
 function chip(html: string, good: boolean | null, title = ""): string {
