@@ -82,7 +82,8 @@ def test_an_odd_extent_along_the_split_axis() -> None:
 
 LARGE = """
 @pl.jit
-def large(x: pl.Tensor[[256, 128], pl.FP32], y: pl.Tensor[[256, 128], pl.FP32], out: pl.Out[pl.Tensor[[256, 128], pl.FP32]]):
+def large(x: pl.Tensor[[256, 128], pl.FP32], y: pl.Tensor[[256, 128], pl.FP32],
+          out: pl.Out[pl.Tensor[[256, 128], pl.FP32]]):
     with pl.at(level=pl.Level.CORE_GROUP, name_hint="add"):
         out[:] = pl.add(pl.mul(x, y), pl.sub(y, x))
     return out

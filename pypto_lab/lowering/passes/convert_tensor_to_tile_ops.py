@@ -284,10 +284,10 @@ class _Converter(Rewriter):
 
     def loop_once(self, loop: n.For | n.While, starts: list[n.Expr]) -> tuple[n.Stmt, set[int]]:
         arguments = []
-        for old, start in zip(loop.iter_args, starts, strict=True):
-            type_ = start.type if isinstance(start.type, TileType) else self.type(old.type)
-            new = n.IterArg(name=old.name, type=type_, init_value=start, span=old.span)
-            self.bound(old, new)
+        for carried, start in zip(loop.iter_args, starts, strict=True):
+            type_ = start.type if isinstance(start.type, TileType) else self.type(carried.type)
+            new = n.IterArg(name=carried.name, type=type_, init_value=start, span=carried.span)
+            self.bound(carried, new)
             arguments.append(new)
         changes: dict[str, Any] = {"iter_args": tuple(arguments)}
         if isinstance(loop, n.For):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.types import ScalarType, TensorType, TileType

@@ -10,7 +10,7 @@ import dataclasses
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import FunctionType
-from pypto_lab.ir.types import TensorType
+from pypto_lab.ir.types import TensorType, TupleType
 from pypto_lab.ir.visitor import Rewriter, walk
 from pypto_lab.lowering.context import Context
 from pypto_lab.lowering.names import Names
@@ -125,4 +125,3 @@ class _Inliner(Rewriter):
 
     def _local(self, var: n.Var) -> n.Var:
         return n.Var(name=self.names.numbered(f"{var.name}_inline"), type=var.type, span=var.span)
-
