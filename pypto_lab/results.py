@@ -11,7 +11,7 @@ from pypto_lab.ir.diagnostics import Diagnostic
 from pypto_lab.ir.nodes import Program
 from pypto_lab.numerics.case import Case, clone
 from pypto_lab.numerics.compare import Comparison, compare
-from pypto_lab.numerics.diff import ARCHITECTURES, STAGES, DiffReport, OutputDiff, check_choice, find_leaks, not_built
+from pypto_lab.numerics.diff import DiffReport, OutputDiff, at_stage, check_stage, find_leaks
 from pypto_lab.numerics.metrics import widen
 from pypto_lab.numerics.where import as_matrix
 from pypto_lab.record.recorder import record
@@ -37,21 +37,19 @@ class Options:
 
     def check(self) -> None:
         """Raises LabError for a stage or architecture that does not exist or is not built yet."""
-        check_choice("stage", self.stage, STAGES)
-        check_choice("arch", self.arch, ARCHITECTURES)
-        if self.stage != "frontend":
-            raise not_built(f"the stage `{self.stage}`", "--stage frontend runs the kernel as it is read")
+        check_stage(self.stage, self.arch)
 
 
 def run_plan(plan: Plan, options: Options) -> Result:
     """Runs what a cell asks for. Raises LabError with the run's findings, UserMistake for outputs that do not exist."""
     options.check()
-    ran, outputs = _run(plan.program, plan.values, options)
+    program = at_stage(plan.program, options.stage, options.arch)
+    ran, outputs = _run(program, plan.values, options)
     compared = {
         name: compare(_output(outputs, name), expected, rtol=plan.rtol, atol=plan.atol)
         for name, expected in (plan.expected or {}).items()
     }
-    return _gathered(plan.name, plan.program, plan.values, plan.expected, ran, outputs, compared, options, plan.choices)
+    return _gathered(plan.name, program, plan.values, plan.expected, ran, outputs, compared, options, plan.choices)
 
 
 def run_case(case: Case, options: Options | None = None) -> Result:
@@ -59,7 +57,7 @@ def run_case(case: Case, options: Options | None = None) -> Result:
     options = Options() if options is None else options
     options.check()
     values = case.make_inputs(options.seed)
-    program = case.program(values)
+    program = at_stage(case.program(values), options.stage, options.arch)
     expected = case.expected(values)
     ran, outputs = _run(program, values, options)
     wanted = {name: _output(outputs, name) for name in expected}

@@ -78,7 +78,7 @@ def test_json_is_alone_on_standard_output(tmp_path, capsys):
     assert "hello from the file" in captured.err
 
 
-@pytest.mark.parametrize("stage", ["lowered", "pto", "all"])
+@pytest.mark.parametrize("stage", ["pto", "all"])
 def test_a_stage_that_is_not_built_says_so(stage, capsys):
     assert invoke(["diff", str(GOOD), "--stage", stage]) == BAD_INPUT
     assert "not built yet" in capsys.readouterr().err

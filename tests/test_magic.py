@@ -165,6 +165,13 @@ def test_a_stepped_cell_shows_the_workbench(shell: InteractiveShell) -> None:
     assert all((result.workbench.recording.arrays[n] == t.numpy()).all() for n, t in result.outputs.items())
 
 
+def test_a_lowered_cell_runs_on_lanes_of_its_own(shell: InteractiveShell) -> None:
+    result = run(shell, "--stage lowered --step", KERNEL + GOLDEN)
+    assert result.ok
+    assert {f.func_type.name for f in result.program.functions.values()} == {"AIV", "Orchestration"}
+    assert "lowered stage" in repr(result)
+
+
 def test_poison_and_shape_checks_are_run(shell: InteractiveShell) -> None:
     result = run(shell, "--poison --check-shapes", KERNEL + GOLDEN)
     assert result.report is not None

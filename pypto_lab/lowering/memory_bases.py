@@ -111,8 +111,8 @@ class LiveRanges:
         for start, middle, end in reversed(self.branches):
             for i, (first, last) in enumerate(parts):
                 if first < start and middle < last < end:
-                    before = max((at for at in self.reads.get(var, ()) if at < middle), default=first + 1)
-                    parts[i : i + 1] = [(first, max(before, first + 1)), (middle, last)]
+                    before = max((at for at in self.reads.get(var, ()) if start < at < middle), default=start)
+                    parts[i : i + 1] = [(first, before), (middle, last)]
                     break
         return parts
 

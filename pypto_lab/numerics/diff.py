@@ -10,6 +10,7 @@ import torch
 
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.ir.nodes import Program
+from pypto_lab.lowering import lower
 from pypto_lab.numerics.case import Case, Values, clone
 from pypto_lab.numerics.compare import Comparison, bad_cells, finite
 from pypto_lab.numerics.memories import compare_memories
@@ -124,12 +125,9 @@ def diff(
     `memory` "addresses" runs tiles that have addresses where they lie, with a warning where that changes an output.
     Raises LabError: the kernel's own findings, E505 for a stage that is not built yet, E509 for an unknown one.
     """
-    check_choice("stage", stage, STAGES)
-    check_choice("arch", arch, ARCHITECTURES)
-    if stage != "frontend":
-        raise not_built(f"the stage `{stage}`", "--stage frontend runs the kernel as the front end reads it")
+    check_stage(stage, arch)
     values = case.make_inputs(seed)
-    program = case.program(values)
+    program = at_stage(case.program(values), stage, arch)
     expected = case.expected(values)
     result = run(program, clone(values), seed=seed, memory=memory, arch=arch)
     outputs = pick(result.outputs, expected, program)
@@ -142,6 +140,22 @@ def diff(
         findings += [] if compared.ok and compared.has_addresses else [str(compared)]
     warnings = (*notes, *(f"warning: {finding}" for finding in findings))
     return DiffReport(case.name, stage, arch, seed, found, leaks, warnings)
+
+
+def check_stage(stage: str, arch: str) -> None:
+    """Raises LabError for a stage or architecture that does not exist (E509) or is not built yet (E505)."""
+    check_choice("stage", stage, STAGES)
+    check_choice("arch", arch, ARCHITECTURES)
+    if stage not in ("frontend", "lowered"):
+        raise not_built(f"the stage `{stage}`", "--stage lowered goes as far as addresses and the task graph")
+
+
+def at_stage(program: Program, stage: str, arch: str) -> Program:
+    """The program as it stands after a stage: as read, or lowered by the lab's own passes for `arch`.
+
+    Raises LabError for what the passes refuse, at the user's line.
+    """
+    return lower(program, arch).program if stage == "lowered" else program
 
 
 def run_outputs(

@@ -144,7 +144,8 @@ class Result:
         return {"text/plain": repr(self), "text/html": to_html(self.part())}
 
     def _subtitle(self) -> str:
-        return f"{self.stage} stage, run as PyTorch, nothing compiled"
+        how = "lowered by the lab's own passes and " if self.stage == "lowered" else ""
+        return f"{self.stage} stage, {how}run as PyTorch, nothing compiled"
 
     def _chips(self) -> tuple[Chip, ...]:
         chips: list[Chip] = []

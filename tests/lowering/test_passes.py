@@ -102,6 +102,30 @@ def test_carried_values_that_change_places() -> None:
     agree(SWAP, values)
 
 
+KEPT = """
+@pl.jit
+def kept(x: pl.Tensor[[8, 64], pl.FP32], y: pl.Tensor[[8, 64], pl.FP32], n: pl.Scalar[pl.INDEX],
+         first: pl.Out[pl.Tensor[[8, 64], pl.FP32]], second: pl.Out[pl.Tensor[[8, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="branch"):
+        p = pl.mul(x, 1.0)
+        r = pl.add(x, y)
+        p = pl.neg(p)
+        p = pl.neg(p)
+        if n > 0:
+            r = pl.neg(p)
+        first[:] = p
+        second[:] = r
+    return first, second
+"""
+
+
+def test_what_only_one_arm_reads_is_kept_until_the_branch() -> None:
+    shape = (8, 64)
+    for n_value in (0, 1):
+        values = {"x": torch.rand(shape), "y": torch.rand(shape), "n": n_value}
+        agree(KEPT, {**values, "first": torch.zeros(shape), "second": torch.zeros(shape)})
+
+
 PLANES = """
 @pl.jit
 def planes(x: pl.Tensor[[4, 16, 32], pl.FP32], out: pl.Out[pl.Tensor[[4, 16, 32], pl.FP32]]):

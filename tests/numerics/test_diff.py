@@ -95,7 +95,7 @@ def test_poison_of_a_clean_kernel_finds_nothing(tmp_path):
 
 def test_other_stages_and_choices_are_diagnostics(tmp_path):
     found = made(tmp_path, RIGHT)
-    for arguments, code in (({"stage": "lowered"}, "E505"), ({"stage": "nope"}, "E509"), ({"arch": "a9"}, "E509")):
+    for arguments, code in (({"stage": "pto"}, "E505"), ({"stage": "nope"}, "E509"), ({"arch": "a9"}, "E509")):
         with pytest.raises(LabError) as caught:
             diff(found, **arguments)
         assert caught.value.diagnostics[0].code == code
@@ -114,3 +114,12 @@ def test_every_case_of_the_project_is_right_at_the_front_end(name):
     for seed in (0, 1):
         report = diff(case(KERNELS / name / "kernel.py"), seed=seed)
         assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("arch", ["a2a3", "a5"])
+@pytest.mark.parametrize("name", ["k09_softmax_rows", "k17_bias_updown", "k29_spmd_blocks"])
+def test_a_lowered_kernel_computes_the_golden(name, arch):
+    found = case(KERNELS / name / "kernel.py")
+    report = diff(found, stage="lowered", arch=arch)
+    assert report.ok, str(report)
+    assert (report.stage, report.arch) == ("lowered", arch)
