@@ -69,7 +69,16 @@ def test_the_wheel_has_all_it_needs(wheel: Path) -> None:
         "pypto_lab/examples/softmax_rows.py",
         *(
             f"pypto_lab/view/static/{name}"
-            for name in ("viz.js.gz", "graph.js", "lab.js", "page.js", "lab.css", "graph.css")
+            for name in (
+                "viz.js.gz",
+                "graph.js",
+                "lab.js",
+                "page.js",
+                "lab.css",
+                "graph.css",
+                "workbench.js",
+                "workbench.css",
+            )
         ),
         "pypto_lab/view/static/draw.mjs",
         "pypto_lab/view/static/THIRD_PARTY.md",
