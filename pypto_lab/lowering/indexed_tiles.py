@@ -92,7 +92,7 @@ def _plane(to: _Converter, stmt: n.Assign, call: n.OpCall) -> tuple[n.Expr, n.Ex
     """The index's rows and columns. Raises LabError unless it is 2-D of constant shape and the last axis is meant."""
 
     def refuse(why: str) -> NoReturn:
-        to.context.refuse("E327", f"`{call.op}` {why} has no tile form", stmt.span)
+        to.context.refuse("E809", f"`{call.op}` {why} has no tile form", stmt.span)
 
     shape = _shape(call.args[1])
     if len(shape) != 2 or constant_dims(shape) is None:

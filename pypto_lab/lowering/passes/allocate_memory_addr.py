@@ -88,7 +88,7 @@ class _Allocator:
         named = ", ".join(f"`{plain_name(owners[b].name)}` {sizes[b]}" for b in biggest)
         span = owners[biggest[0]].span if biggest else self.function.span
         self.context.refuse(
-            "E336",
+            "E817",
             f"the tiles of `{self.function.name}` need {end} bytes of {space.name}; "
             f"{self.context.target.name} has {limit}",
             span or self.function.span,

@@ -88,7 +88,7 @@ def _parts_of(stmt: n.Assign, context: Context) -> _Parts | None:
     if best is None or left.stated_valid is not None or right.stated_valid is not None:
         why = "its factors are only partly valid" if best is not None else f"no multiples of {BOX} divide it"
         context.refuse(
-            "E339",
+            "E820",
             f"the product [{m}, {k}] x [{k}, {columns}] does not fit the cube of {room.name} and {why}",
             stmt.span,
             hint="compute it in parts with pl.matmul and pl.matmul_acc",
@@ -138,7 +138,7 @@ class _Tiler(TileRewriter):
         if parts.only_k:
             start = self.visit_expr(call.args[0]) if first else None
             if len(call.args) > 3:
-                self.context.refuse("E339", "a product with a start condition is not divided", stmt.span)
+                self.context.refuse("E820", "a product with a start condition is not divided", stmt.span)
             total = self.summed(stmt, parts, (left, right), (zero, zero), start)
             self.vars[stmt.var] = total
             return
@@ -300,7 +300,7 @@ class _Tiler(TileRewriter):
         if not plain or not whole or len(store.value.args) > 3:  # type: ignore[union-attr]
             capacity = self.context.target.capacity[MemorySpace.Acc]
             self.context.refuse(
-                "E339",
+                "E820",
                 f"the product [{parts.m}, {parts.n}] does not fit Acc ({capacity} bytes) and is not only stored",
                 stmt.span,
                 hint="store it, or compute parts of it one by one",

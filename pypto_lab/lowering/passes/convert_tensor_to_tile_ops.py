@@ -166,7 +166,7 @@ class _Converter(Rewriter):
         if held:
             return held.get(space) or next(iter(held.values()))
         if not self.is_global(expr):
-            self.context.refuse("E324", f"`{plain_name(expr.name)}` has no tile form here", self.span)
+            self.context.refuse("E806", f"`{plain_name(expr.name)}` has no tile form here", self.span)
         self.require_constant(expr, expr.type.shape)
         shape = expr.type.shape
         source = self.visit_expr(expr)
@@ -190,7 +190,7 @@ class _Converter(Rewriter):
         if constant_dims(shape) is None:
             name = plain_name(var.name)
             hint = f"take a window of constant shape: `pl.slice({name}, [rows, cols], offsets, valid_shape)`"
-            self.context.refuse("E325", f"`{name}` has a dynamic shape and cannot become a tile", self.span, hint)
+            self.context.refuse("E807", f"`{name}` has a dynamic shape and cannot become a tile", self.span, hint)
 
     # --- statements --------------------------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class _Converter(Rewriter):
                 if isinstance(type_, TileType) and type_.memory_space is not MemorySpace.Vec:
                     starts[i] = self.in_vec(starts[i])
             if clashes <= moved:
-                self.context.refuse("E326", "a value is carried in two memories", loop.span)
+                self.context.refuse("E808", "a value is carried in two memories", loop.span)
             moved |= clashes
             before = self.save()
 
@@ -422,14 +422,14 @@ class _Converter(Rewriter):
         """An op with a tile op of the same meaning: tensors become tiles, scratch is created."""
         op = tile_form(call)
         if op is None:
-            self.context.refuse("E327", f"`{call.op}` has no tile form yet", call.span or stmt.span)
+            self.context.refuse("E809", f"`{call.op}` has no tile form yet", call.span or stmt.span)
         args = [self.vector(a) for a in call.args]
         place = scratch_index(op)
         tiles = [a.type for a in args if isinstance(a.type, TileType)]
         if place is not None and place >= len(args) and tiles:
             scratch = scratch_of(op, tiles[0], self.span)
             if scratch is None:
-                self.context.refuse("E327", f"`{call.op}` needs a scratch tile of unknown shape", stmt.span)
+                self.context.refuse("E809", f"`{call.op}` needs a scratch tile of unknown shape", stmt.span)
             args.insert(place, self.emit(*scratch))
         attrs = {k: self._value(v) for k, v in call.kwargs.items() if op.attr(k) is not None}
         self.result(stmt, self.make(op.name, *args, **attrs))
@@ -499,7 +499,7 @@ class _Converter(Rewriter):
 
     def op_matmul(self, stmt: n.Assign, call: n.OpCall) -> None:
         if call.kwargs.get("c_matrix_nz"):
-            self.context.refuse("E327", "c_matrix_nz has no tile form yet", stmt.span)
+            self.context.refuse("E809", "c_matrix_nz has no tile form yet", stmt.span)
         left, right = self.factors(call, 0)
         assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
         batched = max(left.type.rank, right.type.rank) > 2
@@ -557,7 +557,7 @@ class _Converter(Rewriter):
         rank, axis = call.args[0].type.rank, call.kwargs.get("axis")
         wanted = rank - 1 if call.op.startswith("tensor.row_") else rank - 2
         if isinstance(axis, int) and axis % rank != wanted:
-            self.context.refuse("E327", f"`{call.op}` along axis {axis} has no tile form", stmt.span)
+            self.context.refuse("E809", f"`{call.op}` along axis {axis} has no tile form", stmt.span)
         self.generic(stmt, call)
         tile = self.vars[stmt.var]
         if isinstance(tile.type, TileType) and tile.type.rank != stmt.var.type.rank:

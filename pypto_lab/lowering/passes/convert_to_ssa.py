@@ -199,7 +199,7 @@ class _Ssa(Rewriter):
             value = make_call(name, shape, dtype=type_.dtype, span=loop.span, **extra)
         if value is None:
             self.context.refuse(
-                "E208",
+                "E802",
                 f"`{var.name}` is assigned only inside a loop that may never run",
                 var.span or loop.span,
                 hint=f"give `{var.name}` a value before the loop",

@@ -58,7 +58,7 @@ class _Transform:
             return (loop,)
         if loop.iter_args:
             hint = "write the loop without init_values, or the exit as a condition"
-            self.context.refuse("E323", "break and continue do not go with init_values", loop.span, hint)
+            self.context.refuse("E805", "break and continue do not go with init_values", loop.span, hint)
         if not _leaves(loop.body, (n.Break,)):
             return (dataclasses.replace(loop, body=self.straight(loop.body, None)),)
         flag = n.Var(name=self.names.fresh("going_on"), type=n.BOOL, span=loop.span)
@@ -72,7 +72,7 @@ class _Transform:
         """A `for` with a break: its variable is counted by hand, in the iterations that go on."""
         step = arith.constant(loop.step)
         if step is None or step == 0 or loop.kind is not ForKind.Sequential:
-            self.context.refuse("E323", "break needs a pl.range with a constant step", loop.span)
+            self.context.refuse("E805", "break needs a pl.range with a constant step", loop.span)
         var = loop.loop_var
         test = n.Binary(op="Lt" if step > 0 else "Gt", left=var, right=loop.stop, type=n.BOOL)
         move = n.Assign(var=var, value=n.Binary(op="Add", left=var, right=loop.step, type=var.type), span=loop.span)
@@ -92,7 +92,7 @@ class _Transform:
             if not _leaves((stmt,), (n.Break, n.Continue)):
                 continue
             if not isinstance(stmt, n.If):
-                self.context.refuse("E323", "break and continue cannot leave a scope", stmt.span)
+                self.context.refuse("E805", "break and continue cannot leave a scope", stmt.span)
             then = stmt.then_body if _always_leaves(stmt.then_body) else (*stmt.then_body, *rest)
             other = stmt.else_body if _always_leaves(stmt.else_body) else (*stmt.else_body, *rest)
             branch = dataclasses.replace(

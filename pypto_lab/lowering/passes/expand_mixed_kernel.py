@@ -127,7 +127,7 @@ class _Expansion:
             size = tile_bytes(whole)
             if size is None:
                 self.context.refuse(
-                    "E334", f"`{plain_name(stmt.var.name)}` crosses cores with a dynamic shape", stmt.span
+                    "E815", f"`{plain_name(stmt.var.name)}` crosses cores with a dynamic shape", stmt.span
                 )
             sizes.append(size)
         return max(sizes)
@@ -187,7 +187,7 @@ class _Expansion:
         for value in self.returned[0].values if self.returned else ():
             root = self.roots.of(value)
             if root is None:
-                self.context.refuse("E334", "a mixed function can only return what it wrote to a parameter", span)
+                self.context.refuse("E815", "a mixed function can only return what it wrote to a parameter", span)
             values.append(shell.params[place[root]].var)
         back = (n.Return(values=tuple(values), span=span),) if values else ()
         return typed(dataclasses.replace(shell, body=(*calls, *back)), FunctionType.Group)
@@ -252,12 +252,12 @@ class _Half(TileRewriter):
             if var in self.missing:
                 hint = "read it from global memory on both cores"
                 self.context.refuse(
-                    "E335", f"`{plain_name(var.name)}` is known to the other core only", stmt.span, hint
+                    "E816", f"`{plain_name(var.name)}` is known to the other core only", stmt.span, hint
                 )
         call = stmt.value if isinstance(stmt, n.Assign) else stmt.expr
         if isinstance(call, n.OpCall) and call.op == "tile.load" and self.vars.get(call.args[0]) in self.foreign:  # type: ignore[call-overload]
             hint = "split the function in two: orchestration orders them"
-            self.context.refuse("E335", "one core reads global memory the other core has written", stmt.span, hint)
+            self.context.refuse("E816", "one core reads global memory the other core has written", stmt.span, hint)
 
     def crossing(self, stmt: n.Assign, side: Affinity) -> None:
         """A value that crosses: pushed by the core that has it, popped by the other."""

@@ -76,7 +76,7 @@ class _Flattener(TileRewriter):
     def generic(self, stmt: n.Assign, call: n.OpCall) -> None:
         """An op that works element by element or along the last axis: the same op on the merged tiles."""
         if call.op.startswith("tile.col_") or call.op in ("tile.transpose", "tile.concat"):
-            self.context.refuse("E328", f"`{call.op}` of a tile that is not 2-D has no 2-D form", stmt.span)
+            self.context.refuse("E810", f"`{call.op}` of a tile that is not 2-D has no 2-D form", stmt.span)
         self.check_valid(call.type, stmt)
         value = self.visit_expr(call)
         assert isinstance(value, n.OpCall)
@@ -87,7 +87,7 @@ class _Flattener(TileRewriter):
         if isinstance(type_, TileType) and type_.stated_valid is not None and type_.rank > 2:
             pairs = zip(type_.shape[1:-1], type_.stated_valid[1:-1], strict=True)
             if not all(arith.same(a, b) for a, b in pairs):
-                self.context.refuse("E328", "the valid region is no rectangle of rows and columns", stmt.span)
+                self.context.refuse("E810", "the valid region is no rectangle of rows and columns", stmt.span)
 
     # --- global memory -----------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class _Flattener(TileRewriter):
         for axis in range(first + 1, len(shape) - 1):
             if not arith.same(shape[axis], whole[axis]):
                 hint = "load one plane at a time"
-                self.context.refuse("E328", "the window's rows do not lie one after another", stmt.span, hint)
+                self.context.refuse("E810", "the window's rows do not lie one after another", stmt.span, hint)
         row: n.Expr = n.const(0)
         for axis in range(len(shape) - 1):
             row = arith.add(row, arith.mul(offsets[axis], arith.product(whole[axis + 1 : -1])))
@@ -146,7 +146,7 @@ class _Flattener(TileRewriter):
         source, shape, offsets = call.args[:3]
         assert isinstance(shape, n.MakeTuple) and isinstance(offsets, n.MakeTuple)
         if len(call.args) > 3:
-            self.context.refuse("E328", "a slice of part of an N-D tile with a valid shape has no 2-D form", stmt.span)
+            self.context.refuse("E810", "a slice of part of an N-D tile with a valid shape has no 2-D form", stmt.span)
         start = self.start_of(self.shape_of(source), offsets.elements, shape.elements, stmt)
         window = (dims(merged(shape.elements)), dims(start))
         tile = self.make("tile.slice", self.visit_expr(source), *window)
@@ -181,13 +181,13 @@ class _Flattener(TileRewriter):
     def start_plane(self, call: n.OpCall, index: int) -> tuple[n.Expr, ...]:
         if not call.op.endswith("_acc"):
             return ()
-        self.context.refuse("E328", "a batched product that accumulates has no 2-D form yet", call.span)
+        self.context.refuse("E810", "a batched product that accumulates has no 2-D form yet", call.span)
 
     def planes(self, expr: n.Expr) -> list[int]:
         """The numbers of a batched operand's planes (one for a matrix)."""
         shape = constant_dims(self.shape_of(expr))
         if shape is None:
-            self.context.refuse("E328", "a batched product needs constant shapes", self.span)
+            self.context.refuse("E810", "a batched product needs constant shapes", self.span)
         total = 1
         for extent in shape[:-2]:
             total *= extent

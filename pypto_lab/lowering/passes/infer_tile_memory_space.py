@@ -100,7 +100,7 @@ class _Placer(TileRewriter):
             tile = self.move(tile, MemorySpace.Vec)  # a product becomes a factor through the vector side
         elif space not in _MOVES.get(source, frozenset()):
             self.context.refuse(
-                "E329",
+                "E811",
                 f"`{tile.name}` is in {source.name} and cannot be moved to {space.name}",
                 self.span,
                 hint="start an accumulation with a matmul, not with a filled tile"

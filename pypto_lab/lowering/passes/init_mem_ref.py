@@ -99,7 +99,7 @@ class _Initializer(TileRewriter):
         assert isinstance(var.type, TileType)
         size = tile_bytes(var.type)
         if size is None:
-            self.context.refuse("E337", f"`{plain_name(var.name)}` has a dynamic shape and gets no memory", var.span)
+            self.context.refuse("E818", f"`{plain_name(var.name)}` has a dynamic shape and gets no memory", var.span)
         space = var.type.memory_space or MemorySpace.Vec
         alloc = new_alloc(f"mem_{space.name.lower()}_{self.count}", space, size, var.span)
         self.count += 1
@@ -139,7 +139,7 @@ class _Initializer(TileRewriter):
     def tile(self, stmt: n.Assign, value: n.Expr) -> None:
         if isinstance(stmt.var.type, TileType) and stmt.var.type.memref is not None:
             hint = "leave the MemRef away: this pipeline places tiles itself"
-            self.context.refuse("E337", f"`{plain_name(stmt.var.name)}` is pinned by hand", stmt.span, hint)
+            self.context.refuse("E818", f"`{plain_name(stmt.var.name)}` is pinned by hand", stmt.span, hint)
         value, memref = self.memory_of(stmt, value)
         retyped = self.type(stmt.var.type)
         assert isinstance(retyped, TileType)
@@ -182,7 +182,7 @@ class _Initializer(TileRewriter):
         assert isinstance(old.type, TileType)
         if old.type.memory_space not in (MemorySpace.Vec, None):
             hint = "start a new accumulation instead of adding twice to one result"
-            self.context.refuse("E338", f"`{call.op}` writes over a value that is read later", self.span, hint)
+            self.context.refuse("E819", f"`{call.op}` writes over a value that is read later", self.span, hint)
         copy = self.make("tile.move", old, target_memory=MemorySpace.Vec)
         name = self.names.fresh(f"{old.name if isinstance(old, n.Var) else 'tile'}_copy")
         var = n.Var(name=name, type=copy.type, span=self.span)

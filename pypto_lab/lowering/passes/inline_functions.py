@@ -36,7 +36,7 @@ def _refuse_recursion(
 ) -> None:
     if function.name in path:
         chain = " -> ".join((*path, function.name))
-        context.refuse("E320", f"inline functions call each other in a circle: {chain}", function.span)
+        context.refuse("E803", f"inline functions call each other in a circle: {chain}", function.span)
     for node in walk(function):
         if isinstance(node, n.FunctionCall) and node.callee in inline:
             _refuse_recursion(inline[node.callee], inline, (*path, function.name), context)
@@ -62,7 +62,7 @@ class _Inliner(Rewriter):
     def visit_stmt(self, node: n.Stmt) -> n.Stmt | tuple[n.Stmt, ...]:
         if isinstance(node, n.While) and any(self._is_inline(e) for e in walk(node.condition)):
             hint = "call it before the loop and at the end of the body"
-            self.context.refuse("E321", "an inline function cannot be called in a loop's condition", node.span, hint)
+            self.context.refuse("E804", "an inline function cannot be called in a loop's condition", node.span, hint)
         outer, self.before = self.before, []
         rewritten = super().visit_stmt(node)
         mine, self.before = self.before, outer

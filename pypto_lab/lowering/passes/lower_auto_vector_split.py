@@ -55,7 +55,7 @@ def _split_attrs(function: n.Function, mode: SplitMode) -> dict[str, Any]:
 def _by_hand(function: n.Function, region: n.SplitAivScope, context: Context) -> n.Function:
     """A function with a `pl.split_aiv` region: the region's statements stand in line, its lane is looked up."""
     if function.attrs.get("split") not in (None, region.split):
-        context.refuse("E331", "pl.split_aiv and pl.split of another mode in one function", region.span)
+        context.refuse("E812", "pl.split_aiv and pl.split of another mode in one function", region.span)
     body = _Unscoped(function, context, region.split).run().body
     return dataclasses.replace(function, body=body, attrs=_split_attrs(function, region.split))
 
@@ -109,13 +109,13 @@ class _Splitter(TileRewriter):
         """Half of an extent, None for 1 (a broadcast axis stays whole). Raises LabError for an odd one."""
         value = arith.constant(extent)
         if value is None:
-            self.context.refuse("E332", f"{what} has no constant extent along the split axis", self.span)
+            self.context.refuse("E813", f"{what} has no constant extent along the split axis", self.span)
         if value == 1:
             return None
         if value % LANES:
             hint = "make the extent even, or leave the split away"
             self.context.refuse(
-                "E332", f"{what} has {value} along the split axis, not a multiple of 2", self.span, hint
+                "E813", f"{what} has {value} along the split axis, not a multiple of 2", self.span, hint
             )
         return value // LANES
 
@@ -165,7 +165,7 @@ class _Splitter(TileRewriter):
         source = self.visit_expr(call.args[0])
         assert isinstance(source.type, TileType)
         if self.half(source.type.shape[self.main], f"`{plain_name(stmt.var.name)}`") is None:
-            self.context.refuse("E332", "a tile of one row or column cannot be split", self.span)
+            self.context.refuse("E813", "a tile of one row or column cannot be split", self.span)
         new = self.bind(stmt, self.make("tile.aiv_shard", source, split=int(self.mode)))
         self.mark(new, self.main)
 
@@ -174,7 +174,7 @@ class _Splitter(TileRewriter):
         if self.axis_of(source) != self.main:
             hint = "compute it in halves, or leave the split away"
             self.context.refuse(
-                "E332", f"`{plain_name(stmt.var.name)}` is not split and cannot be gathered", self.span, hint
+                "E813", f"`{plain_name(stmt.var.name)}` is not split and cannot be gathered", self.span, hint
             )
         whole = self.make("tile.aic_gather", source, split=int(self.mode))
         space = call.kwargs["target_memory"]
@@ -216,7 +216,7 @@ class _Splitter(TileRewriter):
         what = call.op.removeprefix("tile.")
         axis = "rows" if self.main == 0 else "columns"
         self.context.refuse(
-            "E333",
+            "E814",
             f"`{what}` mixes both lanes: the function is split along its {axis} ({self.mode.name})",
             self.span,
             hint="use the other split mode, or leave `pl.split` away",
@@ -257,11 +257,11 @@ class _Splitter(TileRewriter):
         axis = self.axis_of(tile)
         if axis is None:
             if call.kwargs.get("atomic") not in (None, AtomicType.None_):
-                self.context.refuse("E333", "both lanes would add the same tile", self.span)
+                self.context.refuse("E814", "both lanes would add the same tile", self.span)
             super().assign(stmt)
             return
         if len(rest) > 1:
-            self.context.refuse("E333", "a store of a split tile to more than two axes has no half", self.span)
+            self.context.refuse("E814", "a store of a split tile to more than two axes has no half", self.span)
         half = arith.constant(tile.type.shape[axis])
         assert half is not None
         place = len(offsets.elements) - tile.type.rank + axis

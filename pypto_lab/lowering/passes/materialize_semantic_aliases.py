@@ -191,7 +191,7 @@ class _Moving(TileRewriter):
         if space is not MemorySpace.Vec:
             where = space.name if space is not None else "no memory"
             self.context.refuse(
-                "E338",
+                "E819",
                 f"`{plain_name(into.name)}` is carried in {where}, where nothing can be moved",
                 self.span,
                 hint="accumulate into the carried value with pl.matmul_acc",

@@ -41,11 +41,11 @@ class _Unroller(Rewriter):
             value = arith.constant(bound)
             if value is None:
                 hint = "use pl.range, or make the bound a Python constant"
-                self.context.refuse("E126", f"pl.unroll needs a constant {name}", bound.span or loop.span, hint=hint)
+                self.context.refuse("E801", f"pl.unroll needs a constant {name}", bound.span or loop.span, hint=hint)
             bounds.append(value)
         if bounds[2] == 0:
-            self.context.refuse("E126", "pl.unroll cannot step by 0", loop.span)
+            self.context.refuse("E801", "pl.unroll cannot step by 0", loop.span)
         values = range(bounds[0], bounds[1], bounds[2])
         if len(values) > LIMIT:
-            self.context.refuse("E126", f"pl.unroll would make {len(values)} copies of its body", loop.span)
+            self.context.refuse("E801", f"pl.unroll would make {len(values)} copies of its body", loop.span)
         return values
