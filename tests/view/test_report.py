@@ -104,7 +104,7 @@ def test_two_reports_in_one_page_share_no_id(right: Result) -> None:
 
 def test_a_stage_that_is_not_built_is_told() -> None:
     with pytest.raises(LabError, match="not built yet"):
-        run_case(lab.case(KERNEL), Options(stage="lowered"))
+        run_case(lab.case(KERNEL), Options(stage="pto"))
 
 
 def test_an_output_that_does_not_exist_is_told(tmp_path: Path) -> None:
