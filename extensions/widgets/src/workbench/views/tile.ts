@@ -7,6 +7,7 @@ import { laneClass as laneClassOf, laneTag } from "../lanes";
 import { Segments } from "../tabs";
 import { blockOf, isValid, type Tile } from "../tiles";
 import type { Variable } from "../variables";
+import type { Stats } from "../payload";
 import { laneState } from "../queues";
 import { placeOn, writtenParts, type Place } from "../places";
 import { whyText } from "./timeline";
@@ -81,7 +82,7 @@ export class TileView implements View {
     const tile = key ? this.bench.tiles.get(key) : undefined;
     this.#shown = null;
     if (!variable || !tile) return this.#nothing(variable, key);
-    this.#drawStats(variable, tile); // before the map: it takes the room that is left
+    this.#drawStats(variable, tile.stats, blockOf(tile)); // before the map: it takes the room that is left
     if (this.#form === "map") this.#drawMap(variable, tile);
     else this.#drawTable(variable, tile);
   }
@@ -101,7 +102,8 @@ export class TileView implements View {
 
   #nothing(variable: Variable | null, key: string | null): void {
     this.#canvas.hidden = this.#overview.hidden = true;
-    this.#stats.replaceChildren();
+    if (variable?.kind === "tensor") this.#drawStats(variable, key ? this.bench.tiles.statsOf(key) : undefined);
+    else this.#stats.replaceChildren();
     const lane = this.bench.laneName(this.bench.cursor.focus.lane);
     const why = key ? this.bench.tiles.refusal(key) : "";
     const message = variable ? why || "\u2026" : `${lane} has no tensor here`;
@@ -269,17 +271,17 @@ export class TileView implements View {
 
   // --- statistics and the cell pointed at
 
-  #drawStats(v: Variable, tile: Tile): void {
-    const { stats } = tile;
+  /** Shapes are known from the timeline, so they stand there while the cells are still on their way. */
+  #drawStats(v: Variable, stats?: Stats, block: readonly [number, number] = [1, 1]): void {
     const item = (label: string, value: string): HTMLElement => h("span", {}, label, h("b", {}, value));
     const parts: HTMLElement[] = [];
-    if (stats.low !== null) {
+    if (stats && stats.low !== null) {
       parts.push(item("min", stats.lowText), item("max", stats.highText), item("mean", stats.meanText));
     }
-    if (stats.nan) parts.push(item("NaN", String(stats.nan)));
-    if (stats.inf) parts.push(item("Inf", String(stats.inf)));
+    if (stats?.nan) parts.push(item("NaN", String(stats.nan)));
+    if (stats?.inf) parts.push(item("Inf", String(stats.inf)));
     parts.push(h("span", { "data-valid": times(v.valid) }, "valid", h("b", {}, times(v.valid)), " of", h("b", {}, times(v.shape))));
-    const [rows, columns] = blockOf(tile);
+    const [rows, columns] = block;
     if (rows * columns > 1) parts.push(h("span", { title: "each cell drawn shows the extreme of a block" }, `blocks of ${rows}\u00d7${columns}`));
     this.#stats.replaceChildren(...parts, this.#read);
   }
