@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pypto_lab.frontend import codes as reader
 from pypto_lab.frontend import dump_codes
-from pypto_lab.frontend.codes import Code
+from pypto_lab.ir.codes import Code
 
 _ENTRIES = (
     Code(
@@ -20,6 +20,34 @@ _ENTRIES = (
         "the line of the script is in the note (`pypto-lab script` prints the script).",
         "y = pl.load(x, [8, 0], [16, 64])   # of 16 rows",
         "y = pl.load(x, [0, 0], [16, 64])",
+    ),
+    Code(
+        "E401",
+        "not a tensor",
+        "A tensor parameter is given a tensor, an array, or a list of numbers.",
+        'lab.run(program, {"x": "rows"})',
+        'lab.run(program, {"x": torch.zeros(16, 64)})',
+    ),
+    Code(
+        "E402",
+        "a value of another dtype",
+        "Values are not converted silently: a kernel compiled for FP16 would read the bytes of an FP32 tensor wrongly.",
+        'lab.run(program, {"x": x.float()})',
+        'lab.run(program, {"x": x.half()})',
+    ),
+    Code(
+        "E403",
+        "a value of another shape",
+        "The value has another rank than the parameter, or other extents where the parameter states them.",
+        'lab.run(program, {"x": torch.zeros(64)})',
+        'lab.run(program, {"x": torch.zeros(16, 64)})',
+    ),
+    Code(
+        "E404",
+        "a parameter without a value",
+        "Every parameter needs a value, but a scalar that is a dimension of a given tensor.",
+        "lab.run(program, {})",
+        'lab.run(program, {"x": x, "scale": 2.0})',
     ),
     Code(
         "E501",

@@ -5,20 +5,7 @@ Rows refer to the table of error cases in `reference/language.md` section 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """One diagnostic code with a minimal wrong and right example. `row` is the row of the reference's table."""
-
-    code: str
-    title: str
-    explanation: str
-    wrong: str
-    right: str
-    row: int | None = None
-
+from pypto_lab.ir.codes import Code
 
 _ENTRIES = (
     Code(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pypto_lab.frontend.codes import Code
+from pypto_lab.ir.codes import Code
 
 _ENTRIES = (
     Code(

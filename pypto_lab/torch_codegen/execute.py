@@ -207,7 +207,7 @@ def _missing(entry: n.Function, param: n.Param, values: Mapping[str, object], ke
     raise LabError(
         [
             Diagnostic(
-                "E201",
+                "E404",
                 f"{entry.name} needs a value for `{param.name}`",
                 param.span,
                 hint=f"the values given are {', '.join(values) or 'none'}",
@@ -233,7 +233,7 @@ def _argument(param: n.Param, key: str, value: Any, copies: dict[int, torch.Tens
 def _as_tensor(param: n.Param, key: str, value: Any) -> torch.Tensor:
     if hasattr(value, "__array__") or isinstance(value, (list, tuple)):
         return torch.as_tensor(value)
-    raise LabError([Diagnostic("E101", f"`{key}` should be a tensor, got {type(value).__name__}", param.span)])
+    raise LabError([Diagnostic("E401", f"`{key}` should be a tensor, got {type(value).__name__}", param.span)])
 
 
 def _check_fit(param: n.Param, key: str, value: torch.Tensor) -> None:
@@ -244,13 +244,13 @@ def _check_fit(param: n.Param, key: str, value: torch.Tensor) -> None:
     if wanted is not None and value.dtype != wanted:
         hint = f"convert it: `{key}.to({wanted})`"
         message = f"`{key}` should be {type_.dtype.name} ({wanted}), got {value.dtype}"
-        raise LabError([Diagnostic("E102", message, param.span, hint=hint)])
+        raise LabError([Diagnostic("E402", message, param.span, hint=hint)])
     fixed = [constant_dims((dim,)) for dim in type_.shape]
     known = [None if dim is None else dim[0] for dim in fixed]
     if len(known) != value.dim() or any(k is not None and k != s for k, s in zip(known, value.shape, strict=True)):
         shown = ", ".join("?" if k is None else str(k) for k in known)
         message = f"`{key}` should have shape [{shown}], got {list(value.shape)}"
-        raise LabError([Diagnostic("E103", message, param.span)])
+        raise LabError([Diagnostic("E403", message, param.span)])
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
