@@ -9,6 +9,7 @@
     sweep = lab.validate("passes_dump", case)    # every dump against the golden
     recording = lab.record(program, values)      # every statement; .outputs, .digest(), .save("run.ptolab")
     session = lab.Session(lab.open("run.ptolab"))    # step, back, goto(k), lanes, queues, who_wrote
+    build = lab.compile(case, "build", arch="a5")    # .pto, wrappers, orchestration; build.run(values), print(build)
 
 Nothing heavy is imported before the first use.
 """
@@ -33,6 +34,9 @@ _HOMES = {
     "race_check": "pypto_lab.numerics.races",
     "undefined_reads": "pypto_lab.numerics.poison",
     "diff": "pypto_lab.numerics.diff",
+    "diff_build": "pypto_lab.numerics.diff",
+    "read_build": "pypto_lab.pto.build",
+    "Build": "pypto_lab.pto.build",
     "validate": "pypto_lab.numerics.validate",
     "graph": "pypto_lab.view.graph",
     "Session": "pypto_lab.record.session",
@@ -43,23 +47,30 @@ _HOMES = {
     "Program": "pypto_lab.ir.nodes",
 }
 """Public names and the modules that define them."""
+_RENAMED = {
+    "compile": ("pypto_lab.compat.compiling", "compile_program"),
+    "open": ("pypto_lab.record.archive", "open_archive"),
+}
+"""Public names that would hide Python's own in the module that defines them."""
 _CALLABLE_PACKAGES = ("torch_codegen", "record")
 """Packages of the lab that can be called like the function they are named after."""
 
 if TYPE_CHECKING:
     from pypto_lab import record, torch_codegen
     from pypto_lab.compat.cases import case
+    from pypto_lab.compat.compiling import compile_program as compile
     from pypto_lab.compat.loader import load_module, run_main, stand_ins
     from pypto_lab.compat.programs import load
     from pypto_lab.ir.diagnostics import Diagnostic, LabError
     from pypto_lab.ir.nodes import Program
     from pypto_lab.numerics.compare import compare
-    from pypto_lab.numerics.diff import diff
+    from pypto_lab.numerics.diff import diff, diff_build
     from pypto_lab.numerics.memories import compare_memories
     from pypto_lab.numerics.orders import order_check
     from pypto_lab.numerics.poison import undefined_reads
     from pypto_lab.numerics.races import race_check
     from pypto_lab.numerics.validate import validate
+    from pypto_lab.pto.build import Build, read_build
     from pypto_lab.record.archive import open_archive as open
     from pypto_lab.record.live import LiveRecording
     from pypto_lab.record.recording import Recording
@@ -68,18 +79,19 @@ if TYPE_CHECKING:
     from pypto_lab.view.graph import graph
 
 __all__ = [
-    "Diagnostic", "LabError", "LiveRecording", "Program", "Recording", "Session", "__version__", "case", "compare",
-    "compare_memories", "diff", "graph", "load", "load_ipython_extension", "load_module", "open", "order_check",
-    "race_check", "record", "run", "run_main", "stand_ins", "torch_codegen", "undefined_reads",
-    "unload_ipython_extension", "validate",
+    "Build", "Diagnostic", "LabError", "LiveRecording", "Program", "Recording", "Session", "__version__", "case",
+    "compare", "compare_memories", "compile", "diff", "diff_build", "graph", "load", "load_ipython_extension",
+    "load_module", "open", "order_check", "race_check", "read_build", "record", "run", "run_main", "stand_ins",
+    "torch_codegen", "undefined_reads", "unload_ipython_extension", "validate",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _CALLABLE_PACKAGES:
         return importlib.import_module(f"pypto_lab.{name}")
-    if name == "open":
-        return importlib.import_module("pypto_lab.record.archive").open_archive
+    if name in _RENAMED:
+        module, own = _RENAMED[name]
+        return getattr(importlib.import_module(module), own)
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

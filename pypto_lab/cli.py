@@ -5,22 +5,26 @@ Everything heavy is imported inside the command that needs it, so that `--help` 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console
 
     from pypto_lab.ir.diagnostics import LabError
-    from pypto_lab.numerics.diff import DiffReport
+    from pypto_lab.numerics.case import Case
+    from pypto_lab.numerics.diff import DiffReport, StageDiff
     from pypto_lab.numerics.validate import Stage, Sweep
+    from pypto_lab.pto.build import Build
 
 FINE, FINDING, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -43,6 +47,10 @@ MemoryOption = Annotated[
 ]
 ArchOption = Annotated[str, typer.Option("--arch", help="a2a3 or a5.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the inputs.")]
+EngineOption = Annotated[
+    str | None,
+    typer.Option("--engine", help="embedded: the lab's own passes; pypto: the compiler installed in this Python."),
+]
 
 
 def main() -> None:
@@ -139,21 +147,32 @@ def run(context: typer.Context, file: FileArgument) -> int:
 def diff(
     file: FileArgument,
     kernel: KernelOption = None,
-    stage: Annotated[str, typer.Option("--stage", help="frontend, lowered, pto or all.")] = "frontend",
+    stage: Annotated[
+        str | None, typer.Option("--stage", help="frontend (default), lowered, pto or all; pto where --out is given.")
+    ] = None,
     arch: ArchOption = "a2a3",
     seed: SeedOption = 0,
     poison: Annotated[
         bool, typer.Option("--poison", help="Run again with marked undefined cells; name the first read of one.")
     ] = False,
     memory: MemoryOption = "names",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Keep the build of the stage pto here.", metavar="DIR")
+    ] = None,
+    engine: EngineOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Compare a kernel's outputs with the golden in its file."""
     from pypto_lab.compat.cases import case
+    from pypto_lab.numerics.diff import chosen_stage
     from pypto_lab.numerics.diff import diff as compute
 
-    with _only_json(as_json):
-        report = compute(case(file, kernel), stage, arch, seed, poison, memory)
+    with _only_json(as_json), _progress() as progress:
+        wanted = chosen_stage(stage, out, engine)
+        report = compute(
+            case(file, kernel), wanted, arch, seed, poison, memory,
+            out=out, engine=engine or "embedded", progress=progress,
+        )  # fmt: skip
     if as_json:
         print(json.dumps(report.to_json(), allow_nan=False))
     else:
@@ -161,19 +180,93 @@ def diff(
     return FINE if report.ok else FINDING
 
 
+@app.command(name="compile")
+def compile_(
+    file: Annotated[Path, typer.Argument(help="A Python file with a kernel, or 00_frontend.py.", metavar="FILE")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the build.", metavar="DIR")],
+    kernel: KernelOption = None,
+    arch: ArchOption = "a2a3",
+    engine: EngineOption = "embedded",
+    seed: SeedOption = 0,
+    runtime: Annotated[
+        str, typer.Option("--runtime", help="tensormap_and_ringbuffer or host_build_graph.")
+    ] = "tensormap_and_ringbuffer",
+    dump_ptoas_passes: Annotated[
+        bool, typer.Option("--dump-ptoas-passes", help="Keep what each pass of ptoas writes.")
+    ] = False,
+    run: Annotated[
+        bool | None,
+        typer.Option("--run/--no-run", help="Execute the .pto files and compare; done where the file has inputs."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Compile a kernel to a folder of artifacts, and execute its .pto files on the file's inputs."""
+    from pypto_lab.compat.compiling import compile_program
+    from pypto_lab.numerics.diff import diff_build
+
+    with _only_json(as_json), _progress() as progress:
+        found = _case_or_none(file, kernel, needed=run is True)
+        build = compile_program(
+            file if found is None else found, out, arch, engine or "embedded", kernel=kernel, seed=seed,
+            runtime=runtime, dump_ptoas_passes=dump_ptoas_passes, progress=progress,
+        )  # fmt: skip
+        report = None
+        if found is not None and run is not False:
+            report = diff_build(found, build, seed, progress=progress)
+    _show_build(build, report, as_json)
+    return FINE if report is None or report.ok else FINDING
+
+
+def _case_or_none(file: Path, kernel: str | None, needed: bool) -> Case | None:
+    """The case in a file; None for a file without inputs and golden, and for a dump. Raises LabError E508 if needed."""
+    from pypto_lab.compat.cases import case
+    from pypto_lab.compat.programs import is_dump
+    from pypto_lab.ir.diagnostics import LabError
+
+    if not needed and file.is_file() and is_dump(file):
+        return None
+    try:
+        return case(file, kernel)
+    except LabError as error:
+        if needed or error.diagnostics[0].code != "E508":
+            raise
+        return None
+
+
+def _show_build(build: Build, report: DiffReport | None, as_json: bool) -> None:
+    shown = build if report is None or report.build is None else report.build
+    if as_json:
+        ran = None if report is None else report.last.to_json()
+        print(json.dumps(shown.to_json() | {"ok": report is None or report.ok, "run": ran}, allow_nan=False))
+        return
+    if report is None:
+        print(shown)
+        print("not run: see --run, and `pypto-lab diff --stage pto`")
+    else:
+        print(replace(shown, remarks=()))  # they are among the report's warnings
+        _show_diff(report, with_files=False)
+
+
 @app.command()
 def script(
     file: Annotated[Path, typer.Argument(help="A Python file with a kernel, or a dump.", metavar="FILE|DUMP")],
     check_shapes: Annotated[bool, typer.Option("--check-shapes", help="Check every value's shape and dtype.")] = False,
     kernel: KernelOption = None,
+    stage: Annotated[
+        str, typer.Option("--stage", help="frontend: as read; lowered: as the lab's passes leave it.")
+    ] = "frontend",
     memory: MemoryOption = "names",
     arch: ArchOption = "a2a3",
 ) -> int:
     """Print the torch script of a kernel or of a dump of the compiler."""
     from pypto_lab.compat.programs import load
+    from pypto_lab.numerics.compiling import check_choice
+    from pypto_lab.numerics.diff import at_stage
     from pypto_lab.torch_codegen.generate import generate
 
-    print(generate(load(file, kernel), check_shapes=check_shapes, memory=memory, arch=arch).text)
+    check_choice("stage with a torch script", stage, ("frontend", "lowered"))
+    program = at_stage(load(file, kernel), stage, arch)
+    print(generate(program, check_shapes=check_shapes, memory=memory, arch=arch).text)
     return FINE
 
 
@@ -338,31 +431,46 @@ def lab(
     return subprocess.call([sys.executable, "-m", "jupyterlab", str(directory)])
 
 
-def _show_diff(report: DiffReport) -> None:
+def _show_diff(report: DiffReport, *, with_files: bool = True) -> None:
+    from rich.text import Text
+
     for warning in report.warnings:
         print(warning, file=sys.stderr)
-    table = _table("output", "", "max abs", "max rel", "rel-L2", "cosine")
-    for output in report.outputs:
+    stages = report.stages or (report.last,)
+    table = _table("stage", "output", "", "max abs", "max rel", "rel-L2", "cosine")
+    for stage in stages:
+        for row in _diff_rows(stage):
+            table.add_row(*row)
+    console = _console()
+    console.print(Text.assemble((report.case, "bold"), f", {report.arch}, seed {report.seed}"))
+    console.print(table)
+    for stage in stages:
+        for line in _diff_remarks(stage, with_files):
+            console.print(line, markup=False)
+
+
+def _diff_rows(stage: StageDiff) -> list[tuple[str, ...]]:
+    if stage.refused:
+        return [(stage.stage, "", "[red]REFUSED[/red]", "", "", "", "")]
+    rows: list[tuple[str, ...]] = []
+    for output in stage.outputs:
         c = output.comparison
         verdict = "[green]right[/green]" if output.ok else "[red]WRONG[/red]"
-        table.add_row(
-            output.name,
-            verdict,
-            f"{c.max_abs:.3g}",
-            f"{c.max_rel:.3g}",
-            f"{c.metrics.rel_l2:.3g}",
-            f"{c.metrics.cosine:.6f}",
-        )
-    console = _console()
-    console.print(f"[bold]{report.case}[/bold], stage {report.stage}, seed {report.seed}")
-    console.print(table)
-    for output in report.outputs:
-        if not output.ok:
-            console.print(f"{output.name}: {output.comparison}", markup=False)
-    for leak in report.leaks or ():
-        console.print(f"{leak.name}: {leak.message}", markup=False)
-    if report.leaks == ():
-        console.print("poison: no undefined cell reaches an output")
+        numbers = (f"{c.max_abs:.3g}", f"{c.max_rel:.3g}", f"{c.metrics.rel_l2:.3g}", f"{c.metrics.cosine:.6f}")
+        rows.append((stage.stage, output.name, verdict, *numbers))
+    return rows
+
+
+def _diff_remarks(stage: StageDiff, with_files: bool) -> list[str]:
+    """What there is to say about a stage besides its numbers."""
+    if stage.refused:
+        return [f"{stage.stage} is refused:", *stage.refused.splitlines()]
+    lines = [f"{stage.stage}: {o.name}: {o.comparison}" for o in stage.outputs if not o.ok]
+    lines += [f"{stage.stage}: {leak.name}: {leak.message}" for leak in stage.leaks or ()]
+    if stage.leaks == ():
+        lines.append(f"{stage.stage}: poison: no undefined cell reaches an output")
+    lines += [str(finding) for finding in stage.findings]
+    return [*lines, *(stage.executed if with_files and stage.stage == "pto" else ())]
 
 
 def _show_sweep(sweep: Sweep) -> None:
@@ -403,10 +511,20 @@ def _console() -> Console:
     return Console(highlight=False, width=width)
 
 
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Shows what is being done on a terminal, on standard error, while the block runs."""
+    if not sys.stderr.isatty():
+        yield lambda words: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield lambda words: status.update(words)
+
+
 def _only_json(active: bool) -> Any:
     """Sends what a user's file prints to standard error while a command that prints JSON works."""
-    import contextlib
-
     return contextlib.redirect_stdout(sys.stderr) if active else contextlib.nullcontext()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -16,6 +19,7 @@ from pypto_lab.cell import UserMistake, Wishes, plan, run_cell
 from pypto_lab.frontend.kernels import source_of
 from pypto_lab.ir.diagnostics import LabError
 from pypto_lab.numerics.diff import ARCHITECTURES, STAGES
+from pypto_lab.pto.build import ENGINES
 from pypto_lab.results import Options, run_plan
 from pypto_lab.view.report import Result
 
@@ -26,7 +30,11 @@ HELP: Mapping[str, str] = {
     "--inputs": "a dict by parameter name, a list in parameter order, or a function that makes one (default: "
     "make_inputs(seed), build_specs(), variables named like the parameters, random tensors)",
     "--arch": "architecture, a2a3 or a5",
-    "--stage": "how far to compile before running: frontend, lowered, pto, all",
+    "--stage": "how far to compile before running: frontend (the kernel as PyTorch), lowered (after the lab's passes), "
+    "pto (its .pto files, executed from disk), all (default: frontend; pto with --out or --engine)",
+    "--out": "keep the artifacts of the stage pto in this folder: passes_dump, .pto, kernels, orchestration, "
+    "kernel_config.py (default: a folder that goes away with the notebook; _pypto.build)",
+    "--engine": "what compiles: embedded, the lab's own passes (default), or pypto, the compiler installed here",
     "--check-shapes": "check every value's shape and valid shape while running",
     "--poison": "run again with undefined cells set to NaN: an output that changes reads padding",
     "--step": "record the run and show the workbench: step forwards and backwards, tiles, queues, who wrote what",
@@ -36,7 +44,7 @@ HELP: Mapping[str, str] = {
 """What each argument does, for `%%pypto?`."""
 
 FLAGS = tuple(name for name in HELP if name.startswith("--"))
-_CHOICES = {"--arch": ARCHITECTURES, "--stage": STAGES}
+_CHOICES = {"--arch": ARCHITECTURES, "--stage": STAGES, "--engine": ENGINES}
 
 
 @magics_class
@@ -48,7 +56,9 @@ class PyptoMagics(Magics):
     @argument("--golden", metavar="FN", help=HELP["--golden"])
     @argument("--inputs", metavar="EXPR", help=HELP["--inputs"])
     @argument("--arch", default="a2a3", metavar="ARCH", help=HELP["--arch"])
-    @argument("--stage", default="frontend", metavar="STAGE", help=HELP["--stage"])
+    @argument("--stage", metavar="STAGE", help=HELP["--stage"])
+    @argument("--out", metavar="DIR", help=HELP["--out"])
+    @argument("--engine", metavar="ENGINE", help=HELP["--engine"])
     @argument("--check-shapes", action="store_true", help=HELP["--check-shapes"])
     @argument("--poison", action="store_true", help=HELP["--poison"])
     @argument("--step", action="store_true", help=HELP["--step"])
@@ -60,8 +70,8 @@ class PyptoMagics(Magics):
 
         The cell is executed in your namespace, with the lab's stand-ins for `pypto.language` and `golden` importable
         while it runs. Kernel, inputs, golden, `RTOL`, `ATOL` and `OUTPUTS` are looked for in the cell first. The result
-        is the cell's value and `_pypto`: tabs Numbers, Script and Graph, with `--step` the workbench;
-        `_pypto.outputs` are the tensors.
+        is the cell's value and `_pypto`: tabs Numbers, Script, Graph and Artifacts, with `--step` the workbench;
+        `_pypto.outputs` are the tensors, `_pypto.build` the artifacts of the stage pto.
         """
         arguments = parse_argstring(self.pypto, line)
         wishes = Wishes(
@@ -78,6 +88,8 @@ class PyptoMagics(Magics):
             check_shapes=arguments.check_shapes,
             poison=arguments.poison,
             step=arguments.step,
+            out=_folder(arguments.out),
+            engine=arguments.engine,
         )
         shell = self.shell
         assert shell is not None, "a magic runs in a shell"
@@ -85,7 +97,8 @@ class PyptoMagics(Magics):
         try:
             options.check()
             ran = run_cell(text, shell.user_ns, f"In [{_prompt_number(shell)}]")
-            result = run_plan(plan(ran, wishes), options)
+            with _progress() as progress:
+                result = run_plan(plan(ran, wishes), options, progress)
         except UserMistake as mistake:
             raise UsageError(str(mistake)) from None
         except LabError as found:
@@ -121,6 +134,11 @@ def _unquoted(text: str | None) -> str | None:
     return text
 
 
+def _folder(text: str | None) -> Path | None:
+    """The folder an argument names; `~` is the user's own."""
+    return None if text is None else Path(_unquoted(text) or "").expanduser()
+
+
 def _tolerance(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
@@ -131,6 +149,41 @@ def _tolerance(text: str | None) -> tuple[float, float] | None:
     if not all(math.isfinite(t) and t >= 0 for t in (relative, absolute)):
         raise UsageError(f"--tol takes two numbers that are not negative, not {text!r}")
     return relative, absolute
+
+
+PATIENCE = 2.0
+"""Seconds after which a running cell says what it is doing."""
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Shows what is being done, in one line that goes away with the block, once the cell has run for a while."""
+    from IPython.display import display
+
+    doing, handle, lock = ["starting"], [], threading.Lock()
+
+    def shown() -> dict[str, str]:
+        return {"text/plain": f"{doing[0]} ..." if doing[0] else ""}
+
+    def start() -> None:
+        with lock:
+            if doing[0]:
+                handle.append(display(shown(), raw=True, display_id=True))
+
+    def tell(words: str) -> None:
+        with lock:
+            doing[0] = words
+            for place in handle:
+                place.update(shown(), raw=True)
+
+    timer = threading.Timer(PATIENCE, start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield tell
+    finally:
+        timer.cancel()
+        tell("")
 
 
 # --- completion ------------------------------------------------------------------------------------------------------
@@ -146,11 +199,24 @@ def completions(before: str, namespace: Mapping[str, Any]) -> list[str]:
         candidates = [name for name, value in namespace.items() if not name.startswith("_") and callable(value)]
     elif previous in ("--seed", "--tol"):
         candidates = []
+    elif previous == "--out":
+        candidates = _folders(fragment)
     elif fragment.startswith("-"):
         candidates = [flag for flag in FLAGS if flag not in earlier]
     else:
         candidates = [name for name, value in namespace.items() if source_of(value) is not None]
     return sorted(c for c in candidates if c.startswith(fragment))
+
+
+def _folders(fragment: str) -> list[str]:
+    """Folders whose path starts with `fragment`, each with a `/` at its end."""
+    head, _, _ = fragment.rpartition("/")
+    place = Path(f"{head}/" if "/" in fragment else ".").expanduser()
+    try:
+        names = [path.name for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    except OSError:
+        return []
+    return [f"{head}/{name}/" if "/" in fragment else f"{name}/" for name in names]
 
 
 def _matcher(shell: InteractiveShell) -> Any:

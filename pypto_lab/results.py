@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from pypto_lab.cell import Plan, UserMistake
-from pypto_lab.ir.diagnostics import Diagnostic
-from pypto_lab.ir.nodes import Program
-from pypto_lab.numerics.case import Case, clone
+from pypto_lab.cell import Plan
+from pypto_lab.numerics.case import Case
 from pypto_lab.numerics.compare import Comparison, compare
-from pypto_lab.numerics.diff import DiffReport, OutputDiff, at_stage, check_stage, find_leaks
+from pypto_lab.numerics.compiling import check_choice
+from pypto_lab.numerics.diff import DiffReport, report_of
 from pypto_lab.numerics.metrics import widen
+from pypto_lab.numerics.stages import StageRun, StageRunner, Subject, check_stage, chosen_stage, subject_of
 from pypto_lab.numerics.where import as_matrix
+from pypto_lab.pto.build import ENGINES
+from pypto_lab.pto.embedded import Progress, silent
 from pypto_lab.record.recorder import record
-from pypto_lab.torch_codegen.execute import RunResult, run
 from pypto_lab.view.heat import ErrorMap
 from pypto_lab.view.report import OutputFacts, Result
 from pypto_lab.view.workbench import Workbench
@@ -26,96 +29,113 @@ MAP_ROWS, MAP_COLUMNS = 48, 96
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run: up to which stage, for which architecture, with which seed and checks; `step` records the run."""
+    """How to run: up to which stage, for which architecture, with which seed and checks; `step` records the run.
 
-    stage: str = "frontend"
+    `out` keeps the build of the stage `pto` and `engine` makes it; without a `stage` either of them means `pto`.
+    """
+
+    stage: str | None = None
     arch: str = "a2a3"
     seed: int = 0
     check_shapes: bool = False
     poison: bool = False
     step: bool = False
+    out: Path | str | None = None
+    engine: str | None = None
+
+    @property
+    def wanted(self) -> str:
+        """The stage that is run. Raises LabError E509 for options that do not go together."""
+        return chosen_stage(self.stage, self.out, self.engine)
 
     def check(self) -> None:
-        """Raises LabError for a stage or architecture that does not exist or is not built yet."""
-        check_stage(self.stage, self.arch)
+        """Raises LabError for a stage, architecture or engine that does not exist, and options that do not fit."""
+        check_stage(self.wanted, self.arch)
+        check_choice("engine", self.engine or ENGINES[0], ENGINES)
 
 
-def run_plan(plan: Plan, options: Options) -> Result:
-    """Runs what a cell asks for. Raises LabError with the run's findings, UserMistake for outputs that do not exist."""
+def run_plan(plan: Plan, options: Options, progress: Progress = silent) -> Result:
+    """Runs what a cell asks for. Raises LabError with the run's findings, and for outputs that do not exist."""
+    expected = plan.expected or {}
+
+    def judge(name: str, outputs: Mapping[str, Any]) -> Comparison:
+        return compare(outputs[name], expected[name], rtol=plan.rtol, atol=plan.atol)
+
     options.check()
-    program = at_stage(plan.program, options.stage, options.arch)
-    ran, outputs = _run(program, plan.values, options)
-    compared = {
-        name: compare(_output(outputs, name), expected, rtol=plan.rtol, atol=plan.atol)
-        for name, expected in (plan.expected or {}).items()
-    }
-    return _gathered(plan.name, program, plan.values, plan.expected, ran, outputs, compared, options, plan.choices)
+    subject = Subject(plan.name, plan.program, plan.values, plan.expected, judge)
+    return _result(subject, options, plan.choices, progress)
 
 
-def run_case(case: Case, options: Options | None = None) -> Result:
+def run_case(case: Case, options: Options | None = None, progress: Progress = silent) -> Result:
     """Runs a case on the inputs of the seed against its golden. Raises LabError as :func:`run_plan` does."""
     options = Options() if options is None else options
     options.check()
-    values = case.make_inputs(options.seed)
-    program = at_stage(case.program(values), options.stage, options.arch)
-    expected = case.expected(values)
-    ran, outputs = _run(program, values, options)
-    wanted = {name: _output(outputs, name) for name in expected}
-    compared = {name: case.compare(name, wanted, expected, values) for name in expected}
-    return _gathered(case.name, program, values, expected, ran, outputs, compared, options, ())
+    return _result(subject_of(case, options.seed, progress), options, (), progress)
 
 
-def _run(program: Program, values: Mapping[str, Any], options: Options) -> tuple[RunResult, dict[str, Any]]:
-    ran = run(program, clone(values), seed=options.seed, check_shapes=options.check_shapes)
-    return ran, {name.split("__ssa_v")[0]: tensor for name, tensor in ran.outputs.items()}
-
-
-def _output(outputs: Mapping[str, Any], name: str) -> Any:
-    if name not in outputs:
-        raise UserMistake(f"the kernel has no output `{name}`; its outputs are {', '.join(outputs) or 'none'}")
-    return outputs[name]
-
-
-def _gathered(
-    name: str,
-    program: Program,
-    values: Mapping[str, Any],
-    expected: Mapping[str, Any] | None,
-    ran: RunResult,
-    outputs: dict[str, Any],
-    compared: Mapping[str, Comparison],
-    options: Options,
-    choices: tuple[str, ...],
-) -> Result:
-    leaks = find_leaks(program, values, outputs, options.seed) if options.poison else None
-    notes = (note for note in program.notes if isinstance(note, Diagnostic))
-    warnings = tuple(note.render(program.sources) for note in notes)
-    diffs = tuple(OutputDiff(output, comparison) for output, comparison in compared.items())
+def _result(subject: Subject, options: Options, choices: tuple[str, ...], progress: Progress) -> Result:
+    stage = options.wanted
+    compiles = stage in ("pto", "all")
+    runner = StageRunner(
+        subject, options.arch, options.seed, options.poison, check_shapes=options.check_shapes,
+        out=(options.out or _scratch() / "build") if compiles else None,
+        engine=options.engine or ENGINES[0], progress=progress,
+    )  # fmt: skip
+    runs = runner.all() if stage == "all" else (runner.run(stage),)
     report = None
-    if expected is not None or leaks is not None:
-        report = DiffReport(name, options.stage, options.arch, options.seed, diffs, leaks, warnings)
-    bench = None
-    if options.step:
-        recording = record(program, values, seed=options.seed, check_shapes=options.check_shapes)
-        bench = Workbench(recording, report=report, expected=expected, program=program, title=name)
+    if subject.expected is not None or options.poison or any(run.diff.refused for run in runs):
+        report = report_of(subject.name, stage, options.arch, options.seed, runs)
+    shown = next((run for run in reversed(runs) if not run.diff.refused), runs[-1])
+    outputs, diffs = dict(shown.outputs), shown.diff.outputs
     return Result(
-        name=name,
-        program=program,
-        script=ran.script,
+        name=subject.name,
+        program=subject.program if shown.program is None else shown.program,
+        script=shown.script,
         report=report,
         outputs=outputs,
         facts=tuple(facts(output, value) for output, value in outputs.items()),
         maps=tuple(
-            error_map(diff.name, outputs[diff.name], (expected or {})[diff.name], diff.comparison)
+            error_map(diff.name, outputs[diff.name], (subject.expected or {})[diff.name], diff.comparison)
             for diff in diffs
             if not diff.ok and diff.comparison.problem is None and outputs[diff.name].numel() > 1
         ),
         choices=choices,
-        stage=options.stage,
+        stage=stage,
         arch=options.arch,
         seed=options.seed,
-        workbench=bench,
+        workbench=_bench(subject, shown, report, options, progress) if options.step else None,
+        build=shown.diff.build,
+        executed=shown.diff.executed,
+        findings=shown.diff.findings,
     )
+
+
+def _bench(
+    subject: Subject, shown: StageRun, report: DiffReport | None, options: Options, progress: Progress
+) -> Workbench:
+    """The workbench of a recorded run of the stage that is shown."""
+    progress("recording")
+    build, program = shown.diff.build, subject.program if shown.program is None else shown.program
+    if build is not None:
+        from pypto_lab.record.pto_steps import record_build
+
+        recording = record_build(build.path, subject.values, seed=options.seed)
+    else:
+        recording = record(program, subject.values, seed=options.seed, check_shapes=options.check_shapes)
+    return Workbench(
+        recording, report=report, expected=subject.expected, program=program, title=subject.name, build=build,
+        lowered=shown.lowered, checks=shown.diff.findings, arch=options.arch,
+    )  # fmt: skip
+
+
+_SCRATCH: list[tempfile.TemporaryDirectory[str]] = []
+"""Folders of builds that nobody asked to keep; they go away when Python ends."""
+
+
+def _scratch() -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="pypto_lab_build_")
+    _SCRATCH.append(folder)
+    return Path(folder.name)
 
 
 def facts(name: str, value: Any) -> OutputFacts:

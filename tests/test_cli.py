@@ -28,7 +28,7 @@ def wrong(tmp_path: Path) -> Path:
 def test_help_lists_the_commands(capsys):
     assert invoke(["--help"]) == FINE
     out = capsys.readouterr().out
-    for command in ("run", "diff", "script", "validate", "graph", "explain", "doctor", "lab"):
+    for command in ("run", "diff", "compile", "script", "validate", "graph", "explain", "doctor", "lab"):
         assert command in out
 
 
@@ -78,10 +78,108 @@ def test_json_is_alone_on_standard_output(tmp_path, capsys):
     assert "hello from the file" in captured.err
 
 
-@pytest.mark.parametrize("stage", ["pto", "all"])
-def test_a_stage_that_is_not_built_says_so(stage, capsys):
-    assert invoke(["diff", str(GOOD), "--stage", stage]) == BAD_INPUT
-    assert "not built yet" in capsys.readouterr().err
+@pytest.mark.parametrize("arch", ["a2a3", "a5"])
+def test_diff_of_the_stage_pto(arch, capsys):
+    assert invoke(["diff", str(GOOD), "--stage", "pto", "--arch", arch]) == FINE
+    out = capsys.readouterr().out
+    assert "right" in out
+    assert "executed: .pto interpreted by pypto_lab (not ptoas, not device)" in out
+    assert "only written, executed by nobody" in out
+
+
+def test_diff_of_all_stages_in_json(wrong, capsys):
+    assert invoke(["diff", str(GOOD), "--stage", "all", "--json"]) == FINE
+    found = json.loads(capsys.readouterr().out)
+    assert list(found)[:5] == ["case", "stage", "arch", "ok", "outputs"]
+    assert [(s["stage"], s["ok"]) for s in found["stages"]] == [("frontend", True), ("lowered", True), ("pto", True)]
+    assert {"stage", "ok", "outputs"} <= set(found["stages"][0])
+    assert "message" not in found["stages"][0]
+    assert invoke(["diff", str(wrong), "--stage", "all", "--json"]) == FINDING
+    found = json.loads(capsys.readouterr().out)
+    assert all(not s["ok"] and s["message"] for s in found["stages"])
+
+
+def test_diff_keeps_the_build_where_it_is_told(tmp_path, capsys):
+    place = tmp_path / "b"
+    assert invoke(["diff", str(GOOD), "--out", str(place), "--json"]) == FINE
+    assert json.loads(capsys.readouterr().out)["stage"] == "pto"
+    assert (place / "ptoas").is_dir()
+    assert invoke(["diff", str(GOOD), "--out", str(place), "--stage", "lowered"]) == BAD_INPUT
+    assert "no use at the stage lowered" in capsys.readouterr().err
+
+
+def test_poison_of_the_stage_pto(capsys):
+    assert invoke(["diff", str(GOOD), "--stage", "pto", "--poison", "--json"]) == FINE
+    assert json.loads(capsys.readouterr().out)["leaks"] == []
+
+
+def test_compile_writes_a_folder_runs_it_and_says_so(tmp_path, capsys):
+    place = tmp_path / "b"
+    assert invoke(["compile", str(GOOD), "--out", str(place), "--arch", "a5"]) == FINE
+    out = capsys.readouterr().out
+    assert "for a5, engine embedded" in out
+    assert "executed: .pto interpreted by pypto_lab" in out
+    assert "right" in out
+    assert (place / "kernel_config.py").is_file()
+    assert invoke(["compile", str(GOOD), "--out", str(place), "--no-run"]) == FINE
+    out = capsys.readouterr().out
+    assert "executed: .pto" not in out
+    assert "not run" in out
+
+
+def test_compile_in_json(tmp_path, wrong, capsys):
+    assert invoke(["compile", str(wrong), "--out", str(tmp_path / "b"), "--json"]) == FINDING
+    found = json.loads(capsys.readouterr().out)
+    assert {"path", "arch", "engine", "program", "files", "remarks", "ok", "run"} == set(found)
+    assert (found["ok"], found["run"]["ok"]) == (False, False)
+    assert {"executed", "simulated", "written", "missing"} == {f["state"] for f in found["files"]}
+    assert invoke(["compile", str(wrong), "--out", str(tmp_path / "b"), "--json", "--no-run"]) == FINE
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["run"]) == (True, None)
+
+
+def test_compile_of_a_file_without_inputs_is_not_run(tmp_path, capsys):
+    path = tmp_path / "plain.py"
+    path.write_text(
+        "import pypto.language as pl\n\n\n@pl.jit\n"
+        "def k(x: pl.Tensor[[16, 16], pl.FP32], y: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):\n"
+        "    with pl.at(level=pl.Level.CORE_GROUP):\n        y[:] = pl.exp(x)\n    return y\n"
+    )
+    assert invoke(["compile", str(path), "--out", str(tmp_path / "b")]) == FINE
+    assert "not run" in capsys.readouterr().out
+    assert invoke(["compile", str(path), "--out", str(tmp_path / "b"), "--run"]) == BAD_INPUT
+    assert "E508" in capsys.readouterr().err
+    assert (
+        invoke(["compile", str(tmp_path / "b" / "passes_dump" / "00_frontend.py"), "--out", str(tmp_path / "c")])
+        == FINE
+    )
+    assert (tmp_path / "c" / "ptoas" / "k_incore_0.pto").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--engine", "pypto"], "E692"),
+        (["--engine", "nonsense"], "E509"),
+        (["--arch", "a4"], "E509"),
+        (["--runtime", "nonsense"], "E655"),
+        (["--kernel", "nonsense"], "E508"),
+    ],
+)
+def test_compile_of_what_cannot_be_is_bad_input(arguments, said, tmp_path, capsys):
+    assert invoke(["compile", str(GOOD), "--out", str(tmp_path / "b"), *arguments]) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert f"error[{said}]" in captured.err
+    assert not (tmp_path / "b").exists()
+
+
+def test_compile_never_replaces_what_is_not_a_build(tmp_path, capsys):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "mine.py").write_text("")
+    for place, said in ((tmp_path / "src", "E694"), (tmp_path / "src" / "mine.py" / "b", "E691")):
+        assert invoke(["compile", str(GOOD), "--out", str(place)]) == BAD_INPUT
+        assert said in capsys.readouterr().err
+    assert [p.name for p in (tmp_path / "src").iterdir()] == ["mine.py"]
 
 
 @pytest.mark.parametrize("arguments", [["--stage", "nonsense"], ["--arch", "a4"], ["--kernel", "nonsense"]])
@@ -121,6 +219,15 @@ def test_script_runs_with_torch_alone(tmp_path, capsys):
     assert "import torch" in text
     assert "pypto_lab" not in text
     compile(text, "script", "exec")
+
+
+def test_script_of_the_lowered_kernel(capsys):
+    assert invoke(["script", str(GOOD), "--stage", "lowered"]) == FINE
+    text = capsys.readouterr().out
+    assert "_tile_load" in text
+    compile(text, "script", "exec")
+    assert invoke(["script", str(GOOD), "--stage", "pto"]) == BAD_INPUT
+    assert "frontend, lowered" in capsys.readouterr().err
 
 
 def test_validate_json(tmp_path, capsys):
@@ -179,6 +286,49 @@ def test_interruption_ends_with_a_short_line(tmp_path):
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err == "pypto-lab: interrupted\n"
+
+
+SLOW = """
+import pypto.language as pl
+import torch
+
+
+@pl.jit
+def long_way(x: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(1000000):
+            out[:] = pl.add(x, 1.0)
+    return out
+
+
+def make_inputs(seed):
+    return {"x": torch.zeros(16, 16), "out": torch.zeros(16, 16)}
+
+
+def golden(values):
+    values["out"][:] = values["x"] + 1
+"""
+
+
+def test_a_run_of_pto_is_interrupted_and_its_build_is_whole(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    place = tmp_path / "b"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pypto_lab.cli", "diff", str(tmp_path / "slow.py"), "--out", str(place)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    patience = time.monotonic() + 120
+    while not place.exists() and process.poll() is None and time.monotonic() < patience:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (out, err) == ("", "pypto-lab: interrupted\n")
+    assert process.returncode in (130, -signal.SIGINT), "Python ends itself by the signal; a shell shows 130 for both"
+    assert (place / "pypto_lab.json").is_file()
+    assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("__")) == ["b", "slow.py"]
 
 
 UP_DOWN = KERNELS / "k17_bias_updown" / "kernel.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,6 +181,82 @@ def test_poison_and_shape_checks_are_run(shell: InteractiveShell) -> None:
     assert "_check" in result.script.text
 
 
+@pytest.mark.parametrize("line", ["--stage pto", "--engine embedded", "--stage pto --arch a5 --poison"])
+def test_a_cell_is_compiled_and_its_texts_are_executed(shell: InteractiveShell, line: str) -> None:
+    result = run(shell, line, KERNEL + GOLDEN)
+    assert result.ok
+    assert result.stage == "pto"
+    assert result.build is not None
+    assert result.build.arch == result.arch
+    assert {f.state for f in result.build.of_role("pto")} == {"executed"}
+    assert "pto.tmuls" in result.build.text("ptoas/scaled_incore_0.pto")
+    assert result.outputs["out"].abs().sum() > 0
+    shown = repr(result)
+    assert "executed: .pto interpreted by pypto_lab (not ptoas, not device)" in shown
+    assert "nothing compiled" not in shown
+    assert "ptoas/scaled_incore_0.pto" in result.html()
+
+
+def test_a_build_is_kept_where_the_line_says(shell: InteractiveShell, tmp_path: Path) -> None:
+    place = tmp_path / "some place"
+    result = run(shell, f'--out "{place}"', KERNEL + GOLDEN)
+    assert result.build is not None
+    assert result.build.path == place
+    assert (place / "kernel_config.py").is_file()
+    assert run(shell, f'--stage all --out "{place}"', KERNEL + GOLDEN).ok
+    (place / "mine").write_text("")
+    assert "other files in it (mine)" in mistake(shell, f'--out "{place}"', KERNEL)
+
+
+def test_all_stages_of_a_cell(shell: InteractiveShell) -> None:
+    result = run(shell, "--stage all", KERNEL + GOLDEN)
+    assert result.ok
+    assert result.report is not None
+    assert [s.stage for s in result.report.stages] == ["frontend", "lowered", "pto"]
+    assert "Stages against the golden" in repr(result)
+    wrong = run(shell, "--stage all", KERNEL.replace("2.0", "3.0") + GOLDEN)
+    assert wrong.ok is False
+    assert wrong.maps[0].rows == 16
+
+
+@pytest.mark.parametrize("stage", ["pto", "all"])
+def test_a_compiled_cell_without_a_golden_is_described(shell: InteractiveShell, stage: str) -> None:
+    result = run(shell, f"--stage {stage}", KERNEL)
+    assert result.ok is None
+    assert result.facts[0].name == "out"
+
+
+def test_the_instructions_of_a_compiled_cell_can_be_stepped(shell: InteractiveShell) -> None:
+    result = run(shell, "--stage pto --step", KERNEL + GOLDEN)
+    assert result.workbench is not None
+    recording = result.workbench.recording
+    assert recording.status == "finished"
+    assert torch.equal(torch.as_tensor(recording.outputs["out"]), result.outputs["out"])
+    assert "scaled_incore_0.pto" in result.workbench.text()
+
+
+def test_folders_complete_after_out(shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "builds" / "first").mkdir(parents=True)
+    (tmp_path / "text").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert completions("--out b", {}) == ["builds/"]
+    assert completions("--out builds/", {}) == ["builds/first/"]
+    assert completions(f"--out {tmp_path}/bu", {}) == [f"{tmp_path}/builds/"]
+    assert completions("--out nowhere/", {}) == []
+
+
+def test_a_long_cell_says_what_it_is_doing(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pypto_lab.magic.PATIENCE", 0.0)
+    slow = KERNEL + "\nimport time\ndef golden(x):\n    time.sleep(0.2)\n    return x * 2\n"
+    run(shell, "--stage pto", slow)
+    assert " ...\n" in capsys.readouterr().out
+    monkeypatch.setattr("pypto_lab.magic.PATIENCE", 60.0)
+    run(shell, "--stage pto", slow)
+    assert " ...\n" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("line", "cell", "said"),
     [
@@ -195,7 +272,9 @@ def test_poison_and_shape_checks_are_run(shell: InteractiveShell) -> None:
         ("--inputs \"{'y': 1}\"", KERNEL, "gives `y`, which is no parameter: the parameters are x, out"),
         ('--inputs "{}"', KERNEL, "has no value for x"),
         ("--inputs 3", KERNEL, "must give a dict by parameter name or a list"),
-        ("--stage pto", KERNEL, "not built yet"),
+        ("--engine pypto", KERNEL, "--engine embedded"),
+        ("--engine nothing", KERNEL, "no engine `nothing`"),
+        ("--stage lowered --out b", KERNEL, "--out has no use at the stage lowered"),
         ("--stage nowhere", KERNEL, "no stage `nowhere`"),
         ("--arch a9", KERNEL, "no arch `a9`"),
         ("", "x = 1", "no kernel in this cell"),
@@ -273,6 +352,10 @@ def test_help_says_every_flag(shell: InteractiveShell) -> None:
         ("--seed 3 --s", ["--stage", "--step"]),
         ("--arch ", ["a2a3", "a5"]),
         ("--stage l", ["lowered"]),
+        ("--stage p", ["pto"]),
+        ("--engine ", ["embedded", "pypto"]),
+        ("--e", ["--engine"]),
+        ("--o", ["--out"]),
         ("--golden go", ["golden"]),
         ("--seed ", []),
         ("sc", ["scaled"]),

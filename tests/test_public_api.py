@@ -65,3 +65,13 @@ def test_load_takes_paths_text_and_objects(tmp_path):
         lab.load("missing.py")
     with pytest.raises(lab.LabError, match="E503"):
         lab.load("x = 1\n")
+
+
+def test_compiling_from_python(tmp_path):
+    case = lab.case(K01)
+    build = lab.compile(case, tmp_path / "b", arch="a2a3", engine="embedded")
+    assert isinstance(build, lab.Build)
+    result = build.run(case.make_inputs(0), seed=0)
+    assert torch.equal(result.outputs["out"], case.expected(case.make_inputs(0))["out"])
+    assert lab.read_build(build.path) == build
+    assert lab.diff_build(case, build).ok

@@ -18,7 +18,7 @@ const common = {
 };
 
 await build({ ...common, format: "iife", entryPoints: ["src/viz.ts", "src/page.ts", "src/lab.ts"] });
-await build({ ...common, format: "esm", entryPoints: ["src/graph.ts", "src/workbench.ts"] });
+await build({ ...common, format: "esm", entryPoints: ["src/graph.ts", "src/loader.ts", "src/workbench.ts"] });
 await build({ ...common, entryPoints: ["src/lab.css", "src/graph.css", "src/workbench.css"] });
 await build({
   ...common,

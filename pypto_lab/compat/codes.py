@@ -1,6 +1,6 @@
 """Diagnostic codes of files, calls and cases (E5xx), and the list of all codes: `python -m pypto_lab.compat.codes`.
 
-The reader's own codes are in `frontend.codes`, those of compiler dumps in `frontend.dump_codes`.
+Every room lists its own: `tables` names them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from pypto_lab.frontend import codes as reader
 from pypto_lab.frontend import dump_codes
 from pypto_lab.ir.codes import Code
+from pypto_lab.lowering import codes as lowering
+from pypto_lab.pto import codes as pto
+from pypto_lab.record import codes as record
 
 _ENTRIES = (
     Code(
@@ -132,7 +135,12 @@ def all_codes() -> list[str]:
 
 
 def _every() -> Mapping[str, Code]:
-    return {**reader.CODES, **dump_codes.CODES, **CODES}
+    return {code: entry for table in tables() for code, entry in table.items()}
+
+
+def tables() -> tuple[Mapping[str, Code], ...]:
+    """The codes of every room."""
+    return (reader.CODES, dump_codes.CODES, CODES, record.CODES, pto.CODES, lowering.CODES)
 
 
 def _text(entry: Code) -> str:
@@ -150,9 +158,11 @@ _SECTIONS = (
     ("Kernels: types and arguments", "E1"),
     ("Kernels: names", "E2"),
     ("Kernels: operations and calls", "E3"),
-    ("Runs", "E4"),
+    ("Runs and recordings", "E4"),
     ("Files, calls and cases", "E5"),
+    ("PTO artifacts", "E6"),
     ("Compiler dumps", "E7"),
+    ("Lowering", "E8"),
     ("Warnings", "W"),
     ("Notes", "N"),
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from pypto_lab.ir import nodes as n
+from pypto_lab.ir.types import ShapedType
 from pypto_lab.ir.visitor import Rewriter
 from pypto_lab.lowering.names import Names
 from pypto_lab.lowering.uses import defined_in
@@ -34,9 +36,15 @@ def copied_function(function: n.Function, name: str) -> n.Function:
     """The function under another name, with parameters and locals of its own."""
     body = function.body or ()
     copier = Copier(body)
-    params = []
-    for param in function.params:
-        var = n.Var(name=param.var.name, type=copier.type(param.var.type), span=param.var.span)
-        copier.vars[param.var] = var
-        params.append(dataclasses.replace(param, var=var))
-    return dataclasses.replace(function, name=name, params=tuple(params), body=copier.visit_body(body))
+    own = with_own_parameters(copier, [p.var for p in function.params])
+    params = tuple(dataclasses.replace(p, var=var) for p, var in zip(function.params, own, strict=True))
+    returns = tuple(copier.type(t) for t in function.return_types)
+    return dataclasses.replace(function, name=name, params=params, return_types=returns, body=copier.visit_body(body))
+
+
+def with_own_parameters(copier: Rewriter, params: Sequence[n.Var]) -> list[n.Var]:
+    """New variables for parameters, which `copier` puts in their place. Scalars come first: the shape of a tensor may
+    name a scalar that stands after it."""
+    for var in sorted(params, key=lambda v: isinstance(v.type, ShapedType)):
+        copier.vars[var] = n.Var(name=var.name, type=copier.type(var.type), span=var.span)
+    return [new for var in params if isinstance(new := copier.vars[var], n.Var)]

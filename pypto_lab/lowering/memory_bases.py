@@ -17,7 +17,7 @@ from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import MemorySpace
 from pypto_lab.ir.span import Span
-from pypto_lab.ir.types import PTR, MemRef, TileType, Type
+from pypto_lab.ir.types import PTR, MemRef, TileType, Type, constant_dims, tile_layout
 from pypto_lab.ir.visitor import Rewriter
 from pypto_lab.lowering.memory_effects import written_argument
 from pypto_lab.lowering.uses import definitions, expressions, statements
@@ -31,14 +31,15 @@ IN_PLACE = frozenset(
     for name in (
         "add", "sub", "mul", "div", "maximum", "minimum", "and", "or",
         "adds", "subs", "muls", "divs", "maximums", "minimums", "ands", "ors", "shls", "shrs",
-        "neg", "abs", "exp", "log", "sqrt", "rsqrt", "recip", "relu", "not", "cast", "move",
+        "neg", "abs", "exp", "log", "sqrt", "rsqrt", "recip", "relu", "not", "cast",
         "row_expand_add", "row_expand_sub", "row_expand_mul", "row_expand_div", "row_expand_max", "row_expand_min",
         "row_expand_expdif", "row_expand", "col_expand", "sel", "sels",
         "col_expand_add", "col_expand_sub", "col_expand_mul", "col_expand_div", "col_expand_max", "col_expand_min",
         "col_expand_expdif",
     )
 )  # fmt: skip
-"""Ops that read each element before they write it: their result may take the place of an operand of its shape."""
+"""Ops that read each element before they write it: their result may take the place of an operand that lies alike. A
+move is not one: a copy that lay where its source lies would move nothing."""
 
 
 def base_of(value: n.Expr | Type) -> n.Var | None:
@@ -228,9 +229,16 @@ def _may_share(call: n.OpCall, index: int) -> bool:
     operand, result = call.args[index].type, call.type
     if call.op not in IN_PLACE or not isinstance(operand, TileType) or not isinstance(result, TileType):
         return False
-    dims = [getattr(d, "value", None) for d in (*operand.shape, *result.shape)]
-    same = None not in dims and dims[: len(operand.shape)] == dims[len(operand.shape) :]
-    return same and result.dtype.bits <= operand.dtype.bits and operand.memory_space is result.memory_space
+    return _lies_alike(operand, result) and result.dtype.bits <= operand.dtype.bits
+
+
+def _lies_alike(operand: TileType, result: TileType) -> bool:
+    """Whether two tiles hold the same elements in the same order in the same memory: an op that goes through them
+    element by element then reads each one before the place it lies in is written."""
+    shape = constant_dims(operand.shape)
+    if shape is None or shape != constant_dims(result.shape) or operand.memory_space is not result.memory_space:
+        return False
+    return tile_layout(operand) == tile_layout(result)
 
 
 # --- moving tiles between buffers ------------------------------------------------------------------------------------

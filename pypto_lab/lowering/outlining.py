@@ -15,9 +15,10 @@ from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.types import ScalarType, TensorType, TupleType, Type
 from pypto_lab.ir.visitor import Rewriter
+from pypto_lab.lowering.copying import with_own_parameters
 from pypto_lab.lowering.memory_effects import Roots, directions_of
 from pypto_lab.lowering.names import Names
-from pypto_lab.lowering.uses import defined_in, live_in, read_in
+from pypto_lab.lowering.uses import defined_in, live_in, read_in, type_vars
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class Outliner:
     ) -> Outlined:
         """The function `name` with `body`, and its call. `after` are variables read after the scope; `about` are
         further fields of the function."""
-        inputs = [v for v in live_in(body) if v not in self.symbols]
+        inputs = [v for v in _with_dims(live_in(body)) if v not in self.symbols]
         outputs = [v for v in defined_in(body) if v in after and v is not scope.task_id]
         function, kept = self._function(body, inputs, outputs, name, about)
         call = self._call(scope, function, inputs, kept, names)
@@ -55,11 +56,7 @@ class Outliner:
         self, body: n.Body, inputs: list[n.Var], outputs: list[n.Var], name: str, about: Mapping[str, Any]
     ) -> tuple[n.Function, list[n.Var]]:
         copy = Rewriter()
-        params = []
-        for var in inputs:
-            inner = n.Var(name=var.name, type=var.type, span=var.span)
-            copy.vars[var] = inner
-            params.append(inner)
+        params = with_own_parameters(copy, inputs)
         for var in outputs:
             if not isinstance(var, n.IterArg):
                 copy.vars[var] = n.Var(name=var.name, type=copy.type(var.type), span=var.span)
@@ -76,7 +73,7 @@ class Outliner:
         function = n.Function(
             name=name,
             params=tuple(n.Param(var=p, direction=directions[p], span=p.span) for p in params),
-            return_types=tuple(_boundary(v.type) for v in outputs),
+            return_types=tuple(_boundary(copy.type(v.type)) for v in outputs),
             body=inner_body,
             **about,
         )
@@ -117,6 +114,15 @@ class Outliner:
         )
         task_id = scope.task_id or n.Var(name=names.fresh("task"), type=task, span=scope.span)
         return _unpacked(call, [*outputs, task_id], names, scope)
+
+
+def _with_dims(inputs: Iterable[n.Var]) -> list[n.Var]:
+    """Variables a function takes, and after them the ones their shapes name: a kernel knows the shapes of its
+    tensors."""
+    found = dict.fromkeys(inputs)
+    for var in list(found):
+        found.update(dict.fromkeys(type_vars(var.type)))
+    return list(found)
 
 
 def _unpacked(call: n.FunctionCall | n.Submit, outputs: list[n.Var], names: Names, scope: n.Scope) -> n.Body:

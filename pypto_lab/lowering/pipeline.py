@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from pypto_lab.ir import nodes as n
@@ -90,7 +91,7 @@ PASSES: tuple[tuple[int, str, Pass], ...] = (
 """Number (the compiler's own), name and function of each pass, in the order they run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage:
     """The program after one pass. `changed` names the functions the pass changed, made or removed; `findings` are
     the invariants that do not hold (none in a sound lowering)."""
@@ -100,11 +101,18 @@ class Stage:
     program: n.Program
     changed: tuple[str, ...]
     findings: tuple[Diagnostic, ...]
+    same_as: Stage | None = field(default=None, repr=False, compare=False)
+    """The stage before, where the pass gave its program back as it was."""
 
     @property
     def file_name(self) -> str:
         """The dump's name as the compiler writes it, e.g. `04_after_ConvertToSSA.py`."""
         return "00_frontend.py" if self.number == 0 else f"{self.number:02d}_after_{self.name}.py"
+
+    @cached_property
+    def text(self) -> str:
+        """The program in the compiler's text, printed when it is first asked for."""
+        return print_program(self.program) if self.same_as is None else self.same_as.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ class Lowered:
         files = []
         for stage in self.stages:
             path = folder / stage.file_name
-            path.write_text(print_program(stage.program), encoding="utf-8")
+            path.write_text(stage.text, encoding="utf-8")
             files.append(path)
         return files
 
@@ -146,19 +154,25 @@ def lower(
     Raises LabError, at the user's line, for what the compiler refuses; ValueError for an unknown arch.
     """
     context = Context(target_of(arch), program.sources)
-    stages = [_stage("frontend", 0, program, program)]
+    stages = [_stage("frontend", 0, program, None)]
     for number, name, run in passes:
         if until is not None and number > until:
             break
         after = run(program, context)
-        stages.append(_stage(name, number, program, after))
+        stages.append(_stage(name, number, after, stages[-1]))
         program = after
     return Lowered(tuple(stages), program, arch)
 
 
-def _stage(name: str, number: int, before: n.Program, after: n.Program) -> Stage:
-    findings = verify(after, stage=stage_of(f"{number:02d}_"))
-    return Stage(name, number, after, changed_functions(before, after), tuple(findings))
+def _stage(name: str, number: int, program: n.Program, before: Stage | None) -> Stage:
+    """The stage after a pass: what changed since the one before, and what does not hold."""
+    reached = stage_of(f"{number:02d}_")
+    if before is not None and program is before.program and reached == stage_of(before.file_name):
+        return Stage(name, number, program, (), before.findings, before)
+    findings = tuple(verify(program, stage=reached))
+    if before is None or program is before.program:
+        return Stage(name, number, program, (), findings, before)
+    return Stage(name, number, program, changed_functions(before.program, program), findings)
 
 
 def changed_functions(before: n.Program, after: n.Program) -> tuple[str, ...]:

@@ -79,3 +79,8 @@ def sides_of(body: n.Body) -> set[Affinity]:
             elif side is not Affinity.SHARED:
                 found.add(side)
     return found
+
+
+def synchronises(body: n.Body) -> bool:
+    """Whether a body orders its cores by hand (`pl.system.syncall`): its author says what is written before what."""
+    return any(isinstance(e, n.OpCall) and e.op == "system.syncall" for s in statements(body) for e in expressions(s))

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from pypto_lab.ir import arith
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import OpError
 from pypto_lab.ir.span import Span
@@ -125,6 +126,10 @@ class TileRewriter(Rewriter):
         then = self.block(stmt.then_body, stmt.return_vars)
         results = self._results(stmt.return_vars, then)
         other = self.block(stmt.else_body, results)
+        results = [
+            self._result(old, joined_type(new.type, value.type))
+            for old, new, value in zip(stmt.return_vars, results, yielded(other), strict=False)
+        ]
         self.out.append(
             dataclasses.replace(stmt, condition=condition, then_body=then, else_body=other, return_vars=tuple(results))
         )
@@ -154,13 +159,31 @@ class TileRewriter(Rewriter):
         return value
 
     def _results(self, old: Sequence[n.Var], body: n.Body) -> list[n.Var]:
-        last = body[-1].values if body and isinstance(body[-1], n.Yield) else ()
-        return [self._result(var, value.type) for var, value in zip(old, last, strict=False)]
+        return [self._result(var, value.type) for var, value in zip(old, yielded(body), strict=False)]
 
     def _result(self, old: n.Var, type_: Type) -> n.Var:
         new = dataclasses.replace(old, type=type_) if isinstance(type_, TileType) else self.define(old)
         self.vars[old] = new
         return new
+
+
+def yielded(body: n.Body) -> tuple[n.Expr, ...]:
+    """What a body yields at its end."""
+    return body[-1].values if body and isinstance(body[-1], n.Yield) else ()
+
+
+def joined_type(one: Type, other: Type) -> Type:
+    """The type of a value that is one or the other: two tiles of different valid regions join to one that states
+    none (the region comes with the value)."""
+    if not isinstance(one, TileType) or not isinstance(other, TileType) or one.view is None:
+        return one
+    if one.stated_valid is None or _same_dims(one.valid_shape, other.valid_shape):
+        return one
+    return dataclasses.replace(one, view=dataclasses.replace(one.view, valid_shape=None))
+
+
+def _same_dims(one: Sequence[n.Expr], other: Sequence[n.Expr]) -> bool:
+    return len(one) == len(other) and all(arith.same(a, b) for a, b in zip(one, other, strict=True))
 
 
 def is_on_core(function: n.Function) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pypto_lab.ir import nodes as n
@@ -119,24 +119,43 @@ def exposed(body: Iterable[n.Stmt]) -> set[n.Var]:
     return _exposed(body)[0]
 
 
+def exposed_after(body: Sequence[n.Stmt]) -> list[set[n.Var]]:
+    """For each statement of a body, what is :func:`exposed` by the statements after it; one walk for all of them."""
+    result: list[set[n.Var]] = []
+    later: set[n.Var] = set()
+    for stmt in reversed(body):
+        result.append(later)
+        found, assigned = _exposed_by(stmt)
+        later = found | (later - assigned)
+    return result[::-1]
+
+
 def _exposed(body: Iterable[n.Stmt]) -> tuple[set[n.Var], set[n.Var]]:
     """(variables read before they are surely assigned, variables surely assigned)."""
     found: set[n.Var] = set()
     assigned: set[n.Var] = set()
     for stmt in body:
-        found |= {v for v in reads(stmt) if v not in assigned}
-        match stmt:
-            case n.If():
-                arms = [_exposed(arm) for arm in (stmt.then_body, stmt.else_body)]
-                found |= (arms[0][0] | arms[1][0]) - assigned
-                assigned |= arms[0][1] & arms[1][1]
-            case n.Scope():
-                inner = _exposed(stmt.body)
-                found |= inner[0] - assigned - set(definitions(stmt))
-                assigned |= inner[1]
-            case n.For() | n.While():
-                found |= _exposed(stmt.body)[0] - assigned - set(definitions(stmt))
-        assigned |= set(definitions(stmt))
+        read, bound = _exposed_by(stmt)
+        found |= read - assigned
+        assigned |= bound
+    return found, assigned
+
+
+def _exposed_by(stmt: n.Stmt) -> tuple[set[n.Var], set[n.Var]]:
+    """:func:`_exposed` of one statement."""
+    own = set(definitions(stmt))
+    found, assigned = set(reads(stmt)), set(own)
+    match stmt:
+        case n.If():
+            then, other = (_exposed(arm) for arm in (stmt.then_body, stmt.else_body))
+            found |= then[0] | other[0]
+            assigned |= then[1] & other[1]
+        case n.Scope():
+            inner = _exposed(stmt.body)
+            found |= inner[0] - own
+            assigned |= inner[1]
+        case n.For() | n.While():
+            found |= _exposed(stmt.body)[0] - own
     return found, assigned
 
 

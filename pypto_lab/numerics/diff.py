@@ -1,60 +1,44 @@
-"""`diff`: a case's kernel against its golden, output by output, and whether undefined cells can be seen."""
+"""`diff`: a case's kernel against its golden, output by output, at one stage or at all, and whether undefined cells
+can be seen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import torch
+from pypto_lab.numerics.case import Case
+from pypto_lab.numerics.compiling import check_choice
+from pypto_lab.numerics.leaks import Leak, find_leaks, run_outputs
+from pypto_lab.numerics.stages import (
+    ARCHITECTURES,
+    STAGES,
+    OutputDiff,
+    StageDiff,
+    StageRun,
+    StageRunner,
+    at_stage,
+    check_stage,
+    chosen_stage,
+    more_json,
+    subject_of,
+)
+from pypto_lab.pto.build import ENGINES, Build
+from pypto_lab.pto.embedded import Progress, silent
 
-from pypto_lab.ir.diagnostics import Diagnostic, LabError
-from pypto_lab.ir.nodes import Program
-from pypto_lab.lowering import lower
-from pypto_lab.numerics.case import Case, Values, clone
-from pypto_lab.numerics.compare import Comparison, bad_cells, finite
-from pypto_lab.numerics.memories import compare_memories
-from pypto_lab.numerics.poison import undefined_reads
-from pypto_lab.numerics.where import Where, locate
-from pypto_lab.torch_codegen.execute import run
+if TYPE_CHECKING:
+    from pypto_lab.pto.machine.findings import Finding
 
-STAGES = ("frontend", "lowered", "pto", "all")
-ARCHITECTURES = ("a2a3", "a5")
-
-
-@dataclass(frozen=True, slots=True)
-class OutputDiff:
-    """One output of the kernel against the golden."""
-
-    name: str
-    comparison: Comparison
-
-    @property
-    def ok(self) -> bool:
-        return self.comparison.ok
-
-
-@dataclass(frozen=True, slots=True)
-class Leak:
-    """Cells of an output that change with what undefined cells hold; `cause` names the statement that first reads
-    one, empty where it is not known."""
-
-    name: str
-    where: Where
-    cause: str = ""
-
-    @property
-    def message(self) -> str:
-        found = "undefined cells reach the output: " + "; ".join(self.where.lines())
-        return f"{found}; {self.cause}" if self.cause else found
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.name, "cells": self.where.count, "message": self.message}
+__all__ = [
+    "ARCHITECTURES", "STAGES", "DiffReport", "Leak", "OutputDiff", "StageDiff", "at_stage", "check_stage",
+    "chosen_stage", "diff", "diff_build", "find_leaks", "report_of", "run_outputs",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class DiffReport:
-    """What a diff found. `leaks` is None when poison was not asked for."""
+    """What a diff found. Outputs, leaks and findings are those of the stage asked for, the last one of `all`; `stages`
+    has every stage of `all`. `leaks` is None when poison was not asked for."""
 
     case: str
     stage: str
@@ -63,11 +47,27 @@ class DiffReport:
     outputs: tuple[OutputDiff, ...]
     leaks: tuple[Leak, ...] | None = None
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    executed: tuple[str, ...] = ()
+    refused: str = ""
+    stages: tuple[StageDiff, ...] = ()
+    build: Build | None = field(default=None, compare=False)
+    """The build that was executed, where it was kept (`out`)."""
+
+    @property
+    def last(self) -> StageDiff:
+        """The stage asked for, the last one of `all`."""
+        if self.stages:
+            return self.stages[-1]
+        return StageDiff(
+            self.stage, self.outputs, self.leaks, self.warnings, self.findings, self.executed, self.refused, self.build
+        )
 
     @property
     def ok(self) -> bool:
-        """True when every output is right and nothing undefined reaches one."""
-        return all(o.ok for o in self.outputs) and not self.leaks
+        """True when every stage ran, every output is right, nothing undefined reaches one, and no finding is an
+        error."""
+        return all(stage.ok for stage in self.stages or (self.last,))
 
     @property
     def max_abs(self) -> float:
@@ -78,37 +78,31 @@ class DiffReport:
     def max_rel(self) -> float:
         return max((o.comparison.max_rel for o in self.outputs), default=0.0)
 
+    @property
+    def first_wrong(self) -> StageDiff | None:
+        """The first stage that is not right; None when all are."""
+        return next((stage for stage in self.stages or (self.last,) if not stage.ok), None)
+
     def to_json(self) -> dict[str, Any]:
-        """`{case, stage, arch, ok, outputs: [{name, ok, max_abs, max_rel}]}`, and `leaks` with poison; null stands for
-        an infinite error."""
+        """`{case, stage, arch, ok, outputs: [{name, ok, max_abs, max_rel}]}` of the last stage; `leaks` with poison,
+        `findings` of `.pto`, `stages` of `all`. Null stands for an infinite error."""
         out: dict[str, Any] = {
             "case": self.case,
             "stage": self.stage,
             "arch": self.arch,
             "ok": self.ok,
-            "outputs": [
-                {
-                    "name": o.name,
-                    "ok": o.ok,
-                    "max_abs": finite(o.comparison.max_abs),
-                    "max_rel": finite(o.comparison.max_rel),
-                }
-                for o in self.outputs
-            ],
+            "outputs": [o.to_json() for o in self.outputs],
         }
-        if self.leaks is not None:
-            out["leaks"] = [leak.to_json() for leak in self.leaks]
+        out |= more_json(self.leaks, self.findings, self.last.stage)
+        if self.stages:
+            out["stages"] = [stage.to_json() for stage in self.stages]
         return out
 
     def __str__(self) -> str:
         lines = [f"{self.case} ({self.stage}): {'right' if self.ok else 'WRONG'}"]
-        for output in self.outputs:
-            first, *rest = output.comparison.lines()
-            lines += [f"  {output.name}: {first}", *(f"    {line}" for line in rest)]
-        lines += [f"  {leak.name}: {leak.message}" for leak in self.leaks or ()]
-        if self.leaks == ():
-            lines.append("  poison: no undefined cell reaches an output")
-        return "\n".join(lines)
+        if self.stages:
+            return "\n".join([*lines, *(f"  {row}" for stage in self.stages for row in stage.lines())])
+        return "\n".join([*lines, *self.last.lines()[1:]])
 
 
 def diff(
@@ -118,99 +112,47 @@ def diff(
     seed: int = 0,
     poison: bool = False,
     memory: str = "names",
+    *,
+    out: Path | str | None = None,
+    engine: str = "embedded",
+    progress: Progress = silent,
 ) -> DiffReport:
     """Runs a case's kernel on the inputs of `seed` and compares its outputs with the golden.
 
+    `stage`: "frontend" runs the kernel as read, "lowered" as the lab's passes leave it, "pto" executes the `.pto` texts
+    of its build as they lie on disk (in `out`, else in a folder that goes away again), "all" does the three; a stage
+    that is refused does not hide the others. `engine` makes the build. `progress` is told what is being done.
+
     With `poison` the kernel runs again with other contents in every undefined cell; an output that changes is a leak.
     `memory` "addresses" runs tiles that have addresses where they lie, with a warning where that changes an output.
-    Raises LabError: the kernel's own findings, E505 for a stage that is not built yet, E509 for an unknown one.
+    Raises LabError: the kernel's own findings, what the one stage asked for refuses, E509 for an unknown choice.
     """
     check_stage(stage, arch)
-    values = case.make_inputs(seed)
-    program = at_stage(case.program(values), stage, arch)
-    expected = case.expected(values)
-    result = run(program, clone(values), seed=seed, memory=memory, arch=arch)
-    outputs = pick(result.outputs, expected, program)
-    found = tuple(OutputDiff(name, case.compare(name, outputs, expected, values)) for name in expected)
-    leaks = find_leaks(program, values, outputs, seed) if poison else None
-    notes = (n.render(program.sources) for n in program.notes if isinstance(n, Diagnostic))
-    findings = list(result.findings)
-    if memory == "addresses":
-        compared = compare_memories(program, values, arch=arch, seed=seed)
-        findings += [] if compared.ok and compared.has_addresses else [str(compared)]
-    warnings = (*notes, *(f"warning: {finding}" for finding in findings))
-    return DiffReport(case.name, stage, arch, seed, found, leaks, warnings)
+    check_choice("engine", engine, ENGINES)
+    subject = subject_of(case, seed, progress)
+    runner = StageRunner(subject, arch, seed, poison, memory, out=out, engine=engine, progress=progress)
+    runs = runner.all() if stage == "all" else (runner.run(stage),)
+    return report_of(case.name, stage, arch, seed, runs)
 
 
-def check_stage(stage: str, arch: str) -> None:
-    """Raises LabError for a stage or architecture that does not exist (E509) or is not built yet (E505)."""
-    check_choice("stage", stage, STAGES)
-    check_choice("arch", arch, ARCHITECTURES)
-    if stage not in ("frontend", "lowered"):
-        raise not_built(f"the stage `{stage}`", "--stage lowered goes as far as addresses and the task graph")
+def diff_build(
+    case: Case, build: Build, seed: int = 0, poison: bool = False, *, progress: Progress = silent
+) -> DiffReport:
+    """Executes the `.pto` texts of a build folder on a case's inputs and compares with the golden.
 
-
-def at_stage(program: Program, stage: str, arch: str) -> Program:
-    """The program as it stands after a stage: as read, or lowered by the lab's own passes for `arch`.
-
-    Raises LabError for what the passes refuse, at the user's line.
+    A run that cannot go on is reported (`refused`), not raised. Raises LabError for a kernel that cannot be read.
     """
-    return lower(program, arch).program if stage == "lowered" else program
+    subject = subject_of(case, seed, progress)
+    runner = StageRunner(subject, build.arch, seed, poison, engine=build.engine, progress=progress, made=build)
+    return report_of(case.name, "pto", build.arch, seed, (runner.attempt("pto"),))
 
 
-def run_outputs(
-    program: Program,
-    values: Mapping[str, Any],
-    wanted: Mapping[str, Any],
-    seed: int = 0,
-    poison: str | None = None,
-    memory: str = "names",
-    arch: str = "a2a3",
-) -> Values:
-    """The wanted outputs after a run on copies of `values`. Raises LabError E502 when the program has no such one."""
-    ran = run(program, clone(values), seed=seed, poison=poison, memory=memory, arch=arch)
-    return pick(ran.outputs, wanted, program)
-
-
-def pick(outputs: Mapping[str, Any], wanted: Mapping[str, Any], program: Program) -> Values:
-    """The wanted ones of a run's outputs. Raises LabError E502 when one is not there."""
-    missing = [name for name in wanted if name not in outputs]
-    if missing:
-        raise LabError(
-            [
-                Diagnostic(
-                    "E502",
-                    f"{program.name} has no output {', '.join(missing)}",
-                    hint=f"its outputs are {', '.join(outputs) or 'none'}: declare the parameter as pl.Out or pl.InOut",
-                )
-            ]
-        )
-    return {name: outputs[name] for name in wanted}
-
-
-def find_leaks(program: Program, values: Mapping[str, Any], outputs: Values, seed: int) -> tuple[Leak, ...]:
-    """Outputs that are not the same once undefined cells hold something else, with the statement that reads them."""
-    reads = {read.output.partition("__ssa_v")[0]: read for read in undefined_reads(program, values, seed=seed)}
-    stray = next((str(read) for read in reads.values() if read.cells is None), "")
-    if stray:  # the way the program goes, or an index, depends on undefined cells: so does everything after it
-        return tuple(Leak(name, locate(torch.ones(clean.shape)), stray) for name, clean in outputs.items())
-    poisoned = run_outputs(program, values, outputs, seed, poison="nan")
-    leaks = []
-    for name, clean in outputs.items():
-        read = reads.get(name)
-        changed = bad_cells(poisoned[name].cpu(), clean.cpu(), 0.0, 0.0)
-        if read is not None and read.cells is not None:
-            changed = changed | read.cells.cpu()
-        if bool(changed.any()):
-            leaks.append(Leak(name, locate(changed), "" if read is None else str(read)))
-    return tuple(leaks)
-
-
-def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises LabError E509 for a value that is not one of `choices`."""
-    if value not in choices:
-        raise LabError([Diagnostic("E509", f"no {what} `{value}`", hint=f"one of {', '.join(choices)}")])
-
-
-def not_built(what: str, hint: str) -> LabError:
-    return LabError([Diagnostic("E505", f"{what} is not built yet", hint=hint)])
+def report_of(name: str, stage: str, arch: str, seed: int, runs: tuple[StageRun, ...]) -> DiffReport:
+    """The report of the stages that were run: one, or every stage for "all"."""
+    stages = tuple(run.diff for run in runs)
+    last = stages[-1]
+    warnings = tuple(dict.fromkeys(warning for found in stages for warning in found.warnings))
+    return DiffReport(
+        name, stage, arch, seed, last.outputs, last.leaks, warnings, last.findings, last.executed, last.refused,
+        stages if stage == "all" else (), last.build,
+    )  # fmt: skip

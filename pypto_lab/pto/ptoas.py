@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from pypto_lab.ir.diagnostics import Diagnostic, LabError, Severity
 from pypto_lab.ir.span import Span
+from pypto_lab.pto.process import Outcome, first_line, run
 from pypto_lab.pto.wrapper.preprocess import preprocess
 
 NOT_FOUND = "E660"
@@ -49,24 +49,19 @@ class Assembler:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """One run. `text` is the C++ as written, `private` the same for a kernel wrapper, `warnings` the remarks."""
+    """One run. `text` is the C++ as written, `private` the same for a kernel wrapper, `warnings` the remarks, `passes`
+    the files of the assembler's own passes, in the order of their names."""
 
     text: str
     command: tuple[str, ...]
     version: str
     seconds: float
     warnings: tuple[Diagnostic, ...] = ()
+    passes: tuple[Path, ...] = ()
 
     @property
     def private(self) -> str:
         return preprocess(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    code: int
-    output: str
-    errors: str
 
 
 def find_ptoas(environment: Mapping[str, str] | None = None) -> Assembler:
@@ -103,24 +98,20 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
 def probe(path: Path, environment: Mapping[str, str] | None = None) -> Assembler | str:
     """The assembler at a path, or in words why it cannot be used."""
     try:
-        help_text = _run([str(path), "--help"], PROBE_LIMIT, environment)
-        version = _run([str(path), "--version"], PROBE_LIMIT, environment)
+        help_text = run([str(path), "--help"], PROBE_LIMIT, environment)
+        version = run([str(path), "--version"], PROBE_LIMIT, environment)
     except OSError as error:
         return f"it cannot be started ({error.strerror or error})"
     except subprocess.TimeoutExpired:
         return f"it did not answer `--help` and `--version` within {PROBE_LIMIT:g} s"
     if help_text.code != 0:
-        return f"it cannot start ({_first_line(help_text.errors + help_text.output)})"
+        return f"it cannot start ({first_line(help_text.errors + help_text.output)})"
     flags = frozenset(re.findall(r"--[a-z][\w-]*", help_text.output + help_text.errors))
     missing = [flag for flag in NEEDED_FLAGS if flag not in flags]
     if missing:
         return f"it is too old: it does not know {', '.join(missing)}"
-    stated = _first_line(version.output + version.errors) if version.code == 0 else "unknown version"
+    stated = first_line(version.output + version.errors) if version.code == 0 else "unknown version"
     return Assembler(path, stated, flags)
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
 
 
 def command_line(
@@ -163,7 +154,9 @@ def assemble(
 ) -> Assembled:
     """The C++ of a `.pto` text, written by the user's `ptoas`.
 
-    `name` names the text in messages (`<name>.pto`). Errors of the assembler keep their lines in the text.
+    `name` names the text in messages (`<name>.pto`). Errors of the assembler keep their lines in the text. With
+    `passes` (`ptoas_passes/<name>` in a build folder) the folder is made, and the assembler writes what each of its
+    passes leaves there.
 
     Raises:
         LabError: E660 or E661 no usable assembler, E662 it refuses the text, E663 it is not done within `time_limit`
@@ -174,9 +167,11 @@ def assemble(
         source, target = Path(folder) / f"{name}.pto", Path(folder) / f"{name}.cpp"
         command = command_line(assembler, source, target, arch=arch, level=level, passes=passes)
         source.write_text(text, encoding="utf-8")
+        if passes is not None:
+            passes.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         try:
-            outcome = _run(command, time_limit, None)
+            outcome = run(command, time_limit, None)
         except subprocess.TimeoutExpired:
             message = f"ptoas was not done with {name}.pto after {time_limit:g} s and was ended"
             raise LabError([Diagnostic(TOO_SLOW, message, hint="raise time_limit")]) from None
@@ -189,17 +184,18 @@ def assemble(
             raise LabError(_refusal(outcome, remarks, name), {f"{name}.pto": text})
         written = target.read_text(encoding="utf-8")
     warnings = tuple(d for d in remarks if d.severity is Severity.WARNING)
-    return Assembled(written, command, assembler.version, seconds, warnings)
+    dumped = () if passes is None else tuple(sorted(p for p in passes.rglob("*") if p.is_file()))
+    return Assembled(written, command, assembler.version, seconds, warnings, dumped)
 
 
-def _refusal(outcome: _Outcome, remarks: Sequence[Diagnostic], name: str) -> list[Diagnostic]:
+def _refusal(outcome: Outcome, remarks: Sequence[Diagnostic], name: str) -> list[Diagnostic]:
     errors = [d for d in remarks if d.severity is Severity.ERROR]
     if errors:
         return errors
     if outcome.code == 0:
         return [Diagnostic(REFUSED, f"ptoas ended well but wrote no C++ for {name}.pto")]
     how = f"was ended by signal {-outcome.code}" if outcome.code < 0 else f"ended with code {outcome.code}"
-    return [Diagnostic(REFUSED, f"ptoas {how} on {name}.pto: {_first_line(outcome.errors + outcome.output)}")]
+    return [Diagnostic(REFUSED, f"ptoas {how} on {name}.pto: {first_line(outcome.errors + outcome.output)}")]
 
 
 def _diagnostics(errors: str, source: Path, shown: str) -> list[Diagnostic]:
@@ -215,33 +211,3 @@ def _diagnostics(errors: str, source: Path, shown: str) -> list[Diagnostic]:
         code = REFUSED if severity is Severity.ERROR else REMARK
         found.append(Diagnostic(code, f"ptoas: {match['text']}", Span(file, at, column, at, column + 1), severity))
     return found
-
-
-def _run(command: Sequence[str], limit: float, environment: Mapping[str, str] | None) -> _Outcome:
-    """Runs a command in a session of its own; on a timeout the whole session ends (a script may have children).
-
-    Raises OSError when it cannot be started, subprocess.TimeoutExpired after `limit` seconds.
-    """
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=None if environment is None else dict(environment),
-        start_new_session=True,
-        text=True,
-        errors="replace",
-    ) as process:
-        try:
-            output, errors = process.communicate(timeout=limit)
-        except BaseException:
-            _end_session(process)
-            raise
-    return _Outcome(process.returncode, output, errors)
-
-
-def _end_session(process: subprocess.Popen[str]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        process.kill()

@@ -26,7 +26,10 @@ from pypto_lab.record.events import (
     Frame,
     FunctionInfo,
     MappingValue,
+    Memory,
     OpaqueValue,
+    Order,
+    Place,
     QueueEvent,
     ScalarValue,
     SequenceValue,
@@ -42,7 +45,7 @@ from pypto_lab.record.store import Bytes, byte_interval
 from pypto_lab.record.trace import Binding, StepColumns, Trace
 
 FORMAT = "ptolab"
-SCHEMA = 1
+SCHEMA = 2
 """Version of the tables. A reader opens its own and older versions."""
 
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -139,6 +142,7 @@ def _tables(trace: Trace) -> dict[str, Any]:
         "writes": [_row(w) for w in trace.store.writes],
         "sizes": [s.nbytes for s in trace.store.storages],
         "replaced": [r.nbytes for r in trace.store.replaced],
+        "memories": {str(storage): _row(memory) for storage, memory in trace.memories.items()},
     }
 
 
@@ -243,7 +247,17 @@ def _trace(script: str, tables: Mapping[str, Any], arrays: Mapping[str, Any], da
     trace = Trace(script=script, sources=dict(tables["sources"]), lanes=list(tables["lanes"]))
     trace.functions = [_made(FunctionInfo, f, parameters=tuple) for f in tables["functions"]]
     trace.statements = [
-        _made(Statement, s, kind=StepKind, targets=tuple, reads=tuple, loops=tuple, spot=_spot)
+        _made(
+            Statement,
+            s,
+            kind=StepKind,
+            targets=tuple,
+            reads=tuple,
+            loops=tuple,
+            spot=_spot,
+            origin=_spot,
+            places=_places,
+        )
         for s in tables["statements"]
     ]
     trace.frames = [Frame(*row) for row in tables["frames"]]
@@ -255,6 +269,7 @@ def _trace(script: str, tables: Mapping[str, Any], arrays: Mapping[str, Any], da
         int(v): [(step, tuple(valid) if valid is not None else None) for step, valid in changes]
         for v, changes in tables["valid_changes"].items()
     }
+    trace.memories = {int(s): Memory(*row) for s, row in tables.get("memories", {}).items()}
     trace.events = [QueueEvent(row[0], EventKind(row[1]), *row[2:]) for row in tables["events"]]
     pieces = _pieces(data, [*tables["sizes"], *tables["replaced"]])
     trace.store.storages = pieces[: len(tables["sizes"])]
@@ -267,6 +282,10 @@ def _trace(script: str, tables: Mapping[str, Any], arrays: Mapping[str, Any], da
 def _made(type_: type[Row], row: Mapping[str, Any], **convert: Callable[[Any], Any]) -> Row:
     known = {f.name for f in fields(type_)}  # type: ignore[arg-type]
     return type_(**{k: convert[k](v) if k in convert else v for k, v in row.items() if k in known})
+
+
+def _places(rows: Sequence[Mapping[str, Any] | None]) -> tuple[Place | None, ...]:
+    return tuple(None if row is None else Place(**row) for row in rows)
 
 
 def _spot(row: Mapping[str, Any] | None) -> SourceSpot | None:
@@ -292,9 +311,10 @@ def _value(row: Sequence[Any]) -> Value:
     kind, *rest = row
     match kind:
         case "t":
-            storage, dtype, shape, strides, offset, valid = rest
+            storage, dtype, shape, strides, offset, valid, *more = rest  # schema 1 knew no orders
             cut = None if valid is None else tuple(valid)
-            return TensorValue(storage, dtype, tuple(shape), tuple(strides), offset, cut)
+            order = Order(*(tuple(pair) for pair in more[0])) if more and more[0] is not None else None
+            return TensorValue(storage, dtype, tuple(shape), tuple(strides), offset, cut, order)
         case "f":
             return ScalarValue(float(rest[0]))
         case "s":

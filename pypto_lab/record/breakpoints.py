@@ -6,13 +6,14 @@ stops when its statement has just been done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.record.arrays import has_non_finite, raw_dtype, valid_cells
 from pypto_lab.record.events import EventKind, StepKind, TensorValue, region_of
 from pypto_lab.record.expressions import evaluate
@@ -35,6 +36,29 @@ class Breakpoint:
     block: int | None = None
     iteration: int | None = None
     condition: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """The breakpoint as plain data (`breakpoint_of` reads it): `kind` and the fields that are set. A region's axes
+        are [start, stop] or a number; another recording does not travel."""
+        stated = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "other"}
+        return {"kind": KINDS[type(self)], **{k: _plain(v) for k, v in stated.items() if v is not None}}
+
+    @property
+    def label(self) -> str:
+        """The breakpoint in words."""
+        words = self.words()
+        narrowed = [f"{name} {getattr(self, name)}" for name in ("lane", "block", "iteration")]
+        words += [text for text, name in zip(narrowed, ("lane", "block", "iteration"), strict=True) if self._has(name)]
+        if self.condition is not None:
+            words.append(f"when {self.condition}")
+        return ", ".join(words)
+
+    def words(self) -> list[str]:
+        """What it looks for, without what narrows it."""
+        return ["every step"]
+
+    def _has(self, name: str) -> bool:
+        return getattr(self, name) is not None
 
     def candidates(self, recording: Recording) -> Steps:
         """Steps (ascending) at which it may stop."""
@@ -74,6 +98,9 @@ class When(Breakpoint):
 
     condition: str
 
+    def words(self) -> list[str]:
+        return []
+
     def stops(self, recording: Recording, step: int) -> bool:
         if not self.fits(recording, step) or not self.holds(recording, step):
             return False
@@ -89,6 +116,9 @@ class AtLine(Breakpoint):
     line: int
     file: str | None = None
 
+    def words(self) -> list[str]:
+        return [f"line {self.line}" if self.file is None else f"{self.file}:{self.line}"]
+
     def candidates(self, recording: Recording) -> Steps:
         return _steps_of_statements(recording, {s.id for s in recording.statements_at(self.line, self.file)})
 
@@ -98,6 +128,9 @@ class OnOp(Breakpoint):
     """An operation by its name: `tile.add`, or `add` for every layer's."""
 
     op: str
+
+    def words(self) -> list[str]:
+        return [f"op {self.op}"]
 
     def candidates(self, recording: Recording) -> Steps:
         def named(op: str | None) -> bool:
@@ -112,11 +145,14 @@ class OnVariable(Breakpoint):
 
     name: str
 
+    def words(self) -> list[str]:
+        return [f"`{self.name}` changes"]
+
     def candidates(self, recording: Recording) -> Steps:
         bound = [b for b in recording.trace.bindings if _is_named(b.name, self.name)]
         steps = {b.step for b in bound}
-        for storage in {v.storage for b in bound if isinstance(v := recording.trace.values[b.value], TensorValue)}:
-            steps.update(recording.trace.store.writes_to(storage).steps)
+        for value in {b.value for b in bound}:
+            steps.update(_write_steps(recording, value))
         return np.array(sorted(steps), np.int64)
 
 
@@ -126,6 +162,12 @@ class OnRegion(Breakpoint):
 
     name: str
     place: tuple[int | slice, ...]
+
+    def words(self) -> list[str]:
+        axes = (
+            f"{p.start or 0}:{'' if p.stop is None else p.stop}" if isinstance(p, slice) else str(p) for p in self.place
+        )
+        return [f"`{self.name}[{', '.join(axes)}]` is written"]
 
     def __hash__(self) -> int:  # slices cannot be hashed before Python 3.12
         return hash((self.name, repr(self.place), self.lane, self.block, self.iteration, self.condition))
@@ -138,7 +180,7 @@ class OnRegion(Breakpoint):
                 continue
             addresses = region_addresses(value, region_of(self.place, value.shape))
             steps.update(store.writes[i].step for i in store.writes_touching(value.storage, addresses, 0))
-            if recording.index.creation[value.storage][0] == b.step:
+            if recording.index.made_at(b.value, b.step):
                 steps.add(b.step)
         return np.array(sorted(steps), np.int64)
 
@@ -149,6 +191,9 @@ class OnQueue(Breakpoint):
 
     event: Literal["push", "pop", "free", "blocked", "resumed"]
     pipe: str | None = None
+
+    def words(self) -> list[str]:
+        return [f"{self.event} on {self.pipe or 'any pipe'}"]
 
     def candidates(self, recording: Recording) -> Steps:
         kind = EventKind[self.event.upper()]
@@ -162,6 +207,9 @@ class OnNonFinite(Breakpoint):
     have none: the place where it comes from."""
 
     name: str | None = None
+
+    def words(self) -> list[str]:
+        return ["NaN or infinity" if self.name is None else f"NaN or infinity in `{self.name}`"]
 
     def stops(self, recording: Recording, step: int) -> bool:
         if not self.fits(recording, step) or recording.trace.steps.kind[step - 1] == StepKind.ENTER:
@@ -177,9 +225,54 @@ class OnDivergence(Breakpoint):
     other: Any
     tolerance: float = 0.0
 
+    def words(self) -> list[str]:
+        return ["first divergence"]
+
     def candidates(self, recording: Recording) -> Steps:
         found = first_divergence(recording, self.other, tolerance=self.tolerance)
         return np.array([] if found is None else [found.step], np.int64)
+
+
+KINDS: dict[type[Breakpoint], str] = {
+    Breakpoint: "step", When: "condition", AtLine: "line", OnOp: "op", OnVariable: "variable", OnRegion: "region",
+    OnQueue: "queue", OnNonFinite: "non-finite", OnDivergence: "divergence",
+}  # fmt: skip
+"""What kinds of breakpoints are called in data."""
+
+
+def breakpoint_of(facts: Mapping[str, Any], other: Recording | None = None) -> Breakpoint:
+    """The breakpoint that `facts` states; a divergence is from `other`. Raises LabError for another kind or field."""
+    made = {name: kind for kind, name in KINDS.items()}
+    stated = {k: v for k, v in facts.items() if k not in ("kind", "label", "steps")}
+    kind = made.get(str(facts.get("kind")))
+    if "place" in stated:
+        stated["place"] = tuple(slice(*p) if isinstance(p, (list, tuple)) else p for p in stated["place"])
+    if kind is OnDivergence:
+        stated["other"] = other
+    try:
+        if kind is None or (kind is OnDivergence and other is None):
+            raise TypeError(f"no breakpoint is of kind `{facts.get('kind')}`" if kind is None else "no other recording")
+        return kind(**stated)
+    except TypeError as problem:
+        hint = f"kinds are {', '.join(KINDS.values())}"
+        raise LabError([Diagnostic("E410", f"this is no breakpoint: {problem}", hint=hint)]) from problem
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return [value.start, value.stop] if isinstance(value, slice) else value
+
+
+def _write_steps(recording: Recording, value: int) -> list[int]:
+    """Steps that wrote to a tensor in place."""
+    found = recording.trace.values[value]
+    if not isinstance(found, TensorValue):
+        return []
+    writes = recording.trace.store.writes_to(found.storage)
+    if found.storage not in recording.trace.memories:
+        return writes.steps
+    return [writes.steps[i] for i in writes.overlapping(0, len(writes.steps), *recording.index.interval(found))]
 
 
 def _is_named(name: str, wanted: str) -> bool:
@@ -192,11 +285,12 @@ def _new_contents(recording: Recording, step: int, wanted: str | None) -> Iterat
     for b in index.bindings_of_step.get(step, ()):
         if wanted is not None and not _is_named(b.name, wanted):
             continue
-        value = trace.values[b.value]
-        if not isinstance(value, TensorValue) or index.creation[value.storage][0] == step:
+        if index.made_at(b.value, step):
             yield index.content(b.value, step)
     for i in trace.store.writes_at(step):
         write = trace.store.writes[i]
+        if write.storage in trace.memories:  # the tile that was written is bound at its step
+            continue
         dtypes = _dtypes_of(recording, write.storage, trace.steps.frame[step - 1], step, wanted)
         for dtype in dtypes:
             item = raw_dtype(dtype).itemsize

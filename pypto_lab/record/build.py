@@ -20,6 +20,7 @@ from pypto_lab.record.arrays import raw_dtype
 from pypto_lab.record.events import (
     EventKind,
     Frame,
+    FunctionInfo,
     MappingValue,
     OpaqueValue,
     QueueEvent,
@@ -32,9 +33,11 @@ from pypto_lab.record.events import (
     Value,
     Write,
 )
-from pypto_lab.record.store import Bytes
+from pypto_lab.record.placed import LaneMemory, Placed
+from pypto_lab.record.store import Bytes, is_mapped
 from pypto_lab.record.trace import Binding, Trace
 
+_WRITES = frozenset({ins.CODE_WRITE, ins.CODE_INDEXED, ins.CODE_META, ins.CODE_BYTES})
 EVENT_KINDS = {"push": EventKind.PUSH, "pop": EventKind.POP, "free": EventKind.FREE, "resumed": EventKind.RESUMED}
 MAX_ITEMS = 256
 """Containers with more items than this are kept as a summary."""
@@ -87,22 +90,51 @@ class _FrameState:
         return known
 
 
+_new_tuple: Any = tuple.__new__
+"""Makes a named tuple of values in order, without its constructor's detour."""
+
+
+class _Plain:
+    """What the builder needs of a statement; `name` is the only name it binds."""
+
+    __slots__ = ("id", "kind", "loops", "name", "recomputed", "targets", "turns")
+
+    def __init__(self, statement: Statement) -> None:
+        self.id, self.kind = statement.id, int(statement.kind)
+        self.loops, self.turns, self.recomputed = statement.loops, statement.turns, statement.recomputed
+        self.targets = statement.targets
+        self.name = statement.targets[0] if len(statement.targets) == 1 else None
+
+
 class Builder:
     """Turns log entries into a trace, at once or piece by piece."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
+        self._columns, self._values, self._bindings = trace.steps, trace.values, trace.bindings
+        self._plain_statements: list[_Plain] = []
         self._states: dict[int, _FrameState] = {}
         self._entries = {s.function: s.id for s in trace.statements if s.kind == StepKind.ENTER}
         self._storage_of: dict[int, int] = {}
         self._holders: dict[int, torch.Tensor] = {}
         self._value_of: dict[int, int] = {}
-        self._held: list[torch.Tensor] = []
+        self._held: list[torch.Tensor | Placed] = []
+        self._memories: dict[int, tuple[LaneMemory, int]] = {}
         self._scalars: dict[tuple[type, Any], int] = {}
         self._writes: list[tuple[Any, ...]] = []
         self._events: list[tuple[int, str, dict[str, Any]]] = []
         self._groups: list[str] = []
         self._spooled = 0
+
+    def add_function(self, function: FunctionInfo, statements: Sequence[Statement]) -> None:
+        """Adds a function that becomes known during the run; one of its statements enters it."""
+        self.trace.functions.append(function)
+        self.trace.statements += statements
+        self._entries[function.id] = next(s.id for s in statements if s.kind == StepKind.ENTER)
+
+    def entry_of(self, function: int) -> int:
+        """The statement that enters a function."""
+        return self._entries[function]
 
     # --- entries
 
@@ -115,11 +147,14 @@ class Builder:
 
     def _ingest(self, log: Sequence[Any], frames: Sequence[tuple[int, int, int, int]]) -> None:
         statements = self.trace.statements
+        plain = self._plain_statements
         at = iter(log)
         for code, frame, payload in zip(at, at, at, strict=True):
             if code >= 0:
-                self._statement(statements[code], frame, payload)
-            elif code == ins.CODE_WRITE or code == ins.CODE_INDEXED or code == ins.CODE_META:
+                if code >= len(plain):
+                    plain += [_Plain(s) for s in statements[len(plain) :]]
+                self._statement(plain[code], frame, payload)
+            elif code in _WRITES:
                 self._writes.append((code, frame, payload))
             elif code == ins.CODE_ENTER:
                 self._enter(frame, frames[frame], payload)
@@ -132,20 +167,32 @@ class Builder:
             elif code == ins.CODE_CHANGE:
                 self._changed(frame, *payload)
 
-    def _statement(self, statement: Statement, frame: int, payload: Any) -> None:
+    def _statement(self, statement: _Plain, frame: int, payload: Any) -> None:
+        """One step. Written for speed: a recording has as many of them as steps."""
         state = self._states[frame]
-        loops = statement.loops
+        loops, name, steps = statement.loops, statement.name, self._columns
         if statement.turns:
             state.turn(loops[-1])
-        step = self._step(statement.kind, statement.id, state, state.iterations(loops) if loops else state.base)
-        targets = statement.targets
+        steps.kind.append(statement.kind)
+        steps.statement.append(statement.id)
+        steps.frame.append(frame)
+        steps.block.append(state.block)
+        steps.task.append(state.task)
+        steps.iterations.append(state.iterations(loops) if loops else state.base)
+        step = len(steps.kind)
+        if self._writes or self._events:
+            self._flush(step)
+        if name is None:
+            if statement.targets and payload is not None:
+                for target, value in zip(statement.targets, payload, strict=True):
+                    self._bind(step, frame, target, self.value(value))
+            return
         if statement.recomputed:
-            self.trace.bindings.append(Binding(step, frame, targets[0], self._add(RecomputedValue(step))))
-        elif len(targets) == 1:
-            self.trace.bindings.append(Binding(step, frame, targets[0], self.value(payload)))
-        elif targets and payload is not None:
-            for name, value in zip(targets, payload, strict=True):
-                self.trace.bindings.append(Binding(step, frame, name, self.value(value)))
+            value = len(self._values)
+            self._values.append(_new_tuple(RecomputedValue, (step,)))
+        else:
+            value = self.value(payload)
+        self._bindings.append(_new_tuple(Binding, (step, frame, name, value)))
 
     def _enter(self, frame: int, place: tuple[int, int, int, int], payload: tuple[Any, ...]) -> None:
         function, lane, parent, block = place
@@ -191,9 +238,14 @@ class Builder:
             self._leave(frame)
         self._flush(len(self.trace.steps))
         self._holders.clear()
+        for memory, number in self._memories.values():
+            if memory.is_open:
+                memory.close()
+            self.trace.store.storages[number] = memory.bytes
+        self.trace.store.forget_images()
 
     def _step(self, kind: StepKind, statement: int, state: _FrameState, iterations: tuple[int, ...]) -> int:
-        steps = self.trace.steps
+        steps = self._columns
         steps.add(kind, statement, state.id, state.block, state.task, iterations)
         number = len(steps.kind)
         if self._writes or self._events:
@@ -219,6 +271,11 @@ class Builder:
         if code == ins.CODE_META:
             value = self.value(target)
             self.trace.valid_changes.setdefault(value, []).append((step, payload))
+            return
+        if code == ins.CODE_BYTES:
+            offset, shape, strides, item, block, start, size = payload
+            write = Write(step, self.memory(target), offset, shape, strides, item)
+            self.trace.store.add_write(write, block[start : start + size])
             return
         if target.numel() == 0:
             return
@@ -303,6 +360,12 @@ class Builder:
                 known = self._value_of[id(x)] = self._add(self._tensor(x))
                 self._held.append(x)
             return known
+        if isinstance(x, Placed):
+            known = self._value_of.get(id(x))
+            if known is None:
+                known = self._value_of[id(x)] = self._add(self._placed(x))
+                self._held.append(x)
+            return known
         if x is None or isinstance(x, (bool, int, float, str)):
             key = (type(x), repr(x) if isinstance(x, float) else x)
             number = self._scalars.get(key)
@@ -330,6 +393,19 @@ class Builder:
         valid = x.__dict__.get(ins.VALID_ATTRIBUTE) if hasattr(x, "__dict__") else None
         return TensorValue(self.storage(x), name, tuple(x.shape), tuple(x.stride()), int(x.storage_offset()), valid)
 
+    def _placed(self, x: Placed) -> Value:
+        number = self.memory(x.holder) if isinstance(x.holder, LaneMemory) else self.storage(x.holder)
+        return TensorValue(number, x.dtype, x.shape, x.strides, x.offset, x.valid, x.order)
+
+    def memory(self, memory: LaneMemory) -> int:
+        """The number of a lane's memory as a storage."""
+        known = self._memories.get(id(memory))
+        if known is None:
+            number = self.trace.store.add_storage(memory.bytes)
+            self.trace.memories[number] = memory.memory
+            known = self._memories[id(memory)] = (memory, number)
+        return known[1]
+
     def storage(self, x: torch.Tensor) -> int:
         """The number of a tensor's storage; its bytes are shared, not copied."""
         storage = x.untyped_storage()
@@ -348,15 +424,20 @@ class Builder:
         numbers = [n for n, holder in self._holders.items() if not _held_elsewhere(holder)]
         replaced = range(self._spooled, len(self.trace.store.replaced))
         self._spooled = len(self.trace.store.replaced)
+        closed = [m for m, _ in self._memories.values() if not m.is_open and not is_mapped(m.bytes)]
         contents = [self.trace.store.storages[n] for n in numbers] + [self.trace.store.replaced[i] for i in replaced]
-        spooled = spool.put(contents)
+        spooled = spool.put([*contents, *(m.bytes for m in closed)])
+        for memory, content in zip(closed, spooled[len(contents) :], strict=True):
+            memory.bytes = content
+        moved = sum(c.nbytes for c in spooled)
         keys = {number: key for key, number in self._storage_of.items()}
         for number, content in zip(numbers, spooled, strict=False):
             self.trace.store.storages[number] = content
             del self._holders[number], self._storage_of[keys[number]]
-        for i, content in zip(replaced, spooled[len(numbers) :], strict=True):
+        for i, content in zip(replaced, spooled[len(numbers) : len(contents)], strict=True):
             self.trace.store.replaced[i] = content
-        return sum(c.nbytes for c in contents)
+        self.trace.store.forget_images()
+        return moved
 
 
 def _block_of(details: Mapping[str, Any]) -> int | None:

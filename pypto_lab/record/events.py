@@ -53,14 +53,27 @@ class SourceSpot:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a variable lies on chip, as the program states it: bytes [low, high) of a memory space."""
+
+    space: str
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"{self.space}[{self.low}:{self.high}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of the script that is probed.
+    """One statement of the script that is probed, or one instruction of a text that a machine executes.
 
     `loops` are the ids of the enclosing loops, outermost first; a statement that `turns` begins an iteration of the
-    last of them. `reads` are the names its expression loads, `targets`
-    the names it binds. `recomputed` statements do not keep their value: it is computed again from `reads` when asked
-    for (see `droppable.py`). `updates` is the variable whose content the value starts from, for a statement that writes
-    a region of it (or of a copy). `spot`, `op` and `dsl` are known where the script came from a kernel.
+    last of them. `reads` are the names its expression loads, `targets` the names it binds. `recomputed` statements do
+    not keep their value: it is computed again from `reads` when asked for (see `droppable.py`). `updates` is the
+    variable whose content the value starts from, for a statement that writes a region of it (or of a copy). `spot`,
+    `op` and `dsl` are known where the script came from a kernel; `origin` is the line of the user's kernel where `spot`
+    is in a text made from it. `places` says, by target, where it lies on chip (empty: nothing is stated).
     """
 
     id: int
@@ -78,6 +91,8 @@ class Statement:
     op: str | None = None
     spot: SourceSpot | None = None
     dsl: str | None = None
+    origin: SourceSpot | None = None
+    places: tuple[Place | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +122,40 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """A storage that is an on-chip memory: its space (`vec`, `mat` ...), the lane it belongs to, and its bytes in the
+    machine (the recording holds those in use). Values in it overlap where the program places them so."""
+
+    space: str
+    lane: str
+    block: int | None
+    size: int
+
+
+class Order(NamedTuple):
+    """The order of a tile that stands in boxes (NZ, ZN ...) of a larger one: with (R, C) = (r, c) + `start`, element
+    (r, c) of the value stands `R // box * over + R % box * within` elements behind the offset, and the same along C.
+
+    Pairs are (along rows, along columns).
+    """
+
+    box: tuple[int, int]
+    over: tuple[int, int]
+    within: tuple[int, int]
+    start: tuple[int, int] = (0, 0)
+
+    def along(self, axis: int, index: int) -> int:
+        """What one coordinate adds to the offset; it grows with the coordinate."""
+        box, at = self.box[axis], index + self.start[axis]
+        return at // box * self.over[axis] + at % box * self.within[axis]
+
+
+@dataclass(frozen=True, slots=True)
 class TensorValue:
-    """A tensor as a view of a storage; strides and offset in elements, `dtype` is torch's name without `torch.`."""
+    """A tensor as a view of a storage; strides and offset in elements, `dtype` is torch's name without `torch.`.
+
+    With an `order`, `offset` is where its outermost tile begins, and strides say nothing about single elements.
+    """
 
     storage: int
     dtype: str
@@ -116,6 +163,7 @@ class TensorValue:
     strides: tuple[int, ...]
     offset: int
     valid: tuple[int, ...] | None = None
+    order: Order | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def compiled(expression: str) -> CodeType:
         return compile(expression, "<condition>", "eval")
     except SyntaxError as problem:
         message = f"`{expression}` is not an expression: {problem.msg}"
-        raise LabError([Diagnostic("E001", message, hint="write it as Python over variable names, `acc.max() > 3`")])  # noqa: B904
+        raise LabError([Diagnostic("E411", message, hint="write it as Python over variable names, `acc.max() > 3`")])  # noqa: B904
 
 
 class Names(Mapping[str, Any]):

@@ -34,16 +34,10 @@ CONDITION, WRITE, PROXY, META, GUARD, FRAME, VALUE = (
 COPY = "_pl_copy"
 PROBES = (EXTEND, ENTER, LEAVE, LOOP, CONDITION, WRITE, PROXY, META, GUARD, COPY)
 
-CODE_ENTER, CODE_LEAVE, CODE_WRITE, CODE_INDEXED, CODE_META, CODE_EVENT, CODE_LOOP, CODE_CHANGE = (
-    -1,
-    -2,
-    -3,
-    -4,
-    -5,
-    -6,
-    -7,
-    -8,
+CODE_ENTER, CODE_LEAVE, CODE_WRITE, CODE_INDEXED, CODE_META, CODE_EVENT, CODE_LOOP, CODE_CHANGE, CODE_BYTES = range(
+    -1, -10, -1
 )
+"""What a log entry is that is no statement. `CODE_BYTES` is a write to a `LaneMemory` (`placed.py`)."""
 
 VALID_ATTRIBUTE = "_pypto_valid_shape"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pypto_lab.record.board import Board, Snapshot
     from pypto_lab.record.recording import Recording
 
 
@@ -43,6 +44,10 @@ class Control:
     on_message: Callable[[str], None] | None = None
     interval: float = 0.2
     last: Progress | None = None
+    watched: bool = False
+    """Whether somebody may look at the run after its end, too."""
+    board: Board | None = None
+    """Where the run can be looked at, once it has begun."""
     _go: threading.Event = field(default_factory=threading.Event)
     _stop: bool = False
     _started: float = field(default_factory=time.monotonic)
@@ -62,6 +67,11 @@ class Control:
         """The run ends there; its recording holds everything up to that point."""
         self._stop = True
         self._go.set()
+
+    def snapshot(self) -> Snapshot | None:
+        """Lanes and queues of the run at this moment; None before it has begun. Does not disturb the run, and works
+        while it is paused."""
+        return None if self.board is None else self.board.snapshot()
 
     @property
     def paused(self) -> bool:
@@ -92,21 +102,34 @@ class Control:
 
 
 class LiveRecording:
-    """A recording made in a thread of its own: look at `progress`, `pause`, `resume`, `interrupt`, then `result`."""
+    """A recording made in a thread of its own: look at `progress` and `snapshot`, `pause`, `resume`, `interrupt`, then
+    `result`. All of these may be called from any thread, at any time."""
 
-    def __init__(self, program: Any, values: Mapping[str, Any] | None = None, **options: Any) -> None:
-        """Starts at once. Takes the options of `record`."""
+    def __init__(
+        self,
+        program: Any,
+        values: Mapping[str, Any] | None = None,
+        *,
+        recorder: Callable[..., Recording] | None = None,
+        **options: Any,
+    ) -> None:
+        """Starts at once. Takes the options of `record`, or of another `recorder` (`record_build`, with the folder as
+        `program`)."""
+        self._recorder = recorder
         self.control: Control = options.pop("control", None) or Control()
+        self.control.watched = True
         self._recording: Recording | None = None
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=self._work, args=(program, values, options), daemon=True)
         self._thread.start()
 
     def _work(self, program: Any, values: Mapping[str, Any] | None, options: dict[str, Any]) -> None:
-        from pypto_lab.record.recorder import record  # torch is needed only when something is recorded
-
         try:
-            self._recording = record(program, values, control=self.control, **options)
+            if self._recorder is None:
+                from pypto_lab.record.recorder import record  # torch is needed only when something is recorded
+
+                self._recorder = record
+            self._recording = self._recorder(program, values, control=self.control, **options)
         except BaseException as problem:  # handed to the thread that asks for the result
             self._problem = problem
 
@@ -114,6 +137,10 @@ class LiveRecording:
     def progress(self) -> Progress | None:
         """The last news of the run, None before the first."""
         return self.control.last
+
+    def snapshot(self) -> Snapshot | None:
+        """Where each lane stands and what is in the queues at this moment; None before the run has begun."""
+        return self.control.snapshot()
 
     @property
     def done(self) -> bool:

@@ -16,12 +16,14 @@ import torch
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
+from pypto_lab.ir.types import TileType
 from pypto_lab.record.droppable import Knowledge, parameter_names
-from pypto_lab.record.events import FunctionInfo, SourceSpot, Statement
+from pypto_lab.record.events import FunctionInfo, Place, SourceSpot, Statement
 from pypto_lab.record.instrument import PROBES, Instrumenter
 from pypto_lab.record.probes import Probes
 from pypto_lab.torch_codegen import execute
 from pypto_lab.torch_codegen.lines import Script
+from pypto_lab.torch_codegen.memories import memref_of
 
 MAY_ALIAS = frozenset(
     {
@@ -65,16 +67,30 @@ class Prepared:
     scopes: Mapping[int, Mapping[str, Any]]
     start: Callable[[Probes, Any, int], Callable[[], Any]]
     sources: Mapping[str, str] = field(default_factory=dict)
+    functions_of_script: Mapping[str, str] = field(default_factory=dict)
+    """By function of the program: its name in the script."""
     explain: Callable[[Exception], str] = lambda problem: ""
 
 
-def prepare(program: Any, values: Mapping[str, Any], *, keep_all: bool = False, check_shapes: bool = False) -> Prepared:
-    """Instruments a program and binds values to its parameters.
+Adapt = Callable[[dict[str, Any], Script], None]
+"""Changes a script's namespace before it runs."""
+
+
+def prepare(
+    program: Any,
+    values: Mapping[str, Any],
+    *,
+    keep_all: bool = False,
+    check_shapes: bool = False,
+    adapt: Adapt | None = None,
+) -> Prepared:
+    """Instruments a program and binds values to its parameters. `adapt` may put other functions into the place of those
+    of a Program's script.
 
     Raises LabError for values that do not fit, TypeError for something that cannot be recorded.
     """
     if isinstance(program, (n.Program, n.Function)):
-        return _program(program, values, keep_all, check_shapes)
+        return _program(program, values, keep_all, check_shapes, adapt)
     if isinstance(program, Script):
         return _script(program, bind(_signature(program.text, program.entry), values, program.entry), None, keep_all)
     if isinstance(program, ScriptText):
@@ -102,7 +118,7 @@ def bind(parameters: Mapping[str, Any], values: Mapping[str, Any], entry: str) -
             out[name] = parameters[name]
         else:
             given = ", ".join(values) or "none"
-            raise LabError([Diagnostic("E201", f"{entry} needs a value for `{name}`", hint=f"values given: {given}")])
+            raise LabError([Diagnostic("E404", f"{entry} needs a value for `{name}`", hint=f"values given: {given}")])
     return out
 
 
@@ -124,22 +140,33 @@ def cloned(value: Any, copies: dict[int, torch.Tensor]) -> Any:
 
 
 def _program(
-    program: n.Program | n.Function, values: Mapping[str, Any], keep_all: bool, check_shapes: bool
+    program: n.Program | n.Function,
+    values: Mapping[str, Any],
+    keep_all: bool,
+    check_shapes: bool,
+    adapt: Adapt | None,
 ) -> Prepared:
     bound = execute.prepare(program, values, check_shapes=check_shapes)
     names = list(_signature(bound.script.text, bound.script.entry))
     arguments = dict(zip(names, bound.arguments, strict=True))
     by_object = {id(x): name for name, x in arguments.items()}
     outputs = {shown: by_object[id(x)] for shown, x in bound.outputs.items()}
-    prepared = _script(bound.script, arguments, outputs, keep_all)
+    prepared = _script(bound.script, arguments, outputs, keep_all, adapt)
 
     def explain(problem: Exception) -> str:
         return str(execute.located(problem, bound.script, bound.sources))
 
-    return replace(prepared, sources=dict(bound.sources), explain=explain)
+    functions = dict(bound.script.functions)
+    return replace(prepared, sources=dict(bound.sources), explain=explain, functions_of_script=functions)
 
 
-def _script(script: Script, arguments: dict[str, Any], outputs: dict[str, str] | None, keep_all: bool) -> Prepared:
+def _script(
+    script: Script,
+    arguments: dict[str, Any],
+    outputs: dict[str, str] | None,
+    keep_all: bool,
+    adapt: Adapt | None = None,
+) -> Prepared:
     code, instrumenter = _instrumented_script(script.text, keep_all)
     statements = [_located(s, script) for s in instrumenter.statements]
     scope: dict[str, Any] = {}
@@ -148,6 +175,8 @@ def _script(script: Script, arguments: dict[str, Any], outputs: dict[str, str] |
 
     def start(probes: Probes, policy: Any, seed: int) -> Callable[[], Any]:
         names = execute.namespace(script, policy=policy, seed=seed, code=code, listener=probes.listen)
+        if adapt is not None:
+            adapt(names, script)
         names.update(probes.names())
         if "_LISTENER" in names:
             names["_LISTENER"] = probes.listen
@@ -181,7 +210,7 @@ def _signature(text: str, entry: str) -> dict[str, Any]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             return dict.fromkeys(parameter_names(node.args), inspect.Parameter.empty)
-    raise LabError([Diagnostic("E202", f"the script has no function `{entry}`")])
+    raise LabError([Diagnostic("E412", f"the script has no function `{entry}`")])
 
 
 def _located(statement: Statement, script: Script) -> Statement:
@@ -191,11 +220,29 @@ def _located(statement: Statement, script: Script) -> Statement:
         return statement
     span = line.span
     spot = SourceSpot(span.file, span.line, span.column) if span is not None else None
+    names = script.names.get(line.function, {})
+    places = tuple(_place(names.get(target)) for target in statement.targets)
+    if any(places):
+        statement = replace(statement, places=places)
     if line.stmt is None:
         return replace(statement, spot=spot)
     value = line.stmt.value if isinstance(line.stmt, n.Assign) else getattr(line.stmt, "expr", None)
     op = value.op if isinstance(value, n.OpCall) else None
     return replace(statement, spot=spot, op=op, dsl=_dsl(line.stmt))
+
+
+def _place(variable: n.Var | None) -> Place | None:
+    """Where a tile lies on chip, when its type says so in numbers."""
+    memref = memref_of(variable.type) if variable is not None else None
+    if memref is None or memref.size is None or not isinstance(memref.offset, n.ConstInt):
+        return None
+    assert variable is not None and isinstance(variable.type, TileType)
+    slot = 0 if memref.slot is None else getattr(memref.slot, "value", None)
+    if slot is None:
+        return None
+    space = variable.type.memory_space
+    low = memref.offset.value + slot * memref.size
+    return Place("?" if space is None else space.name, low, low + memref.size)
 
 
 def _dsl(stmt: n.Stmt) -> str | None:

@@ -15,6 +15,7 @@ from greenlet import getcurrent  # type: ignore[import-untyped,unused-ignore]
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pypto_lab.record import instrument as ins
+from pypto_lab.record.board import Board
 from pypto_lab.record.build import Builder
 from pypto_lab.record.events import Region, Statement
 from pypto_lab.record.live import Control, Progress
@@ -108,6 +109,7 @@ class Probes:
         self._seen: set[int] = set()
         self._line_to_statement: dict[int, int] = {}
         self.script_file = ""
+        self.board = Board(self, watched=control.watched)
 
     def names(self) -> dict[str, Any]:
         """The probes by the names that instrumented code uses."""
@@ -128,6 +130,27 @@ class Probes:
         self.contexts.clear()
 
     # --- frames
+
+    def parent_frame(self) -> int:
+        """The innermost frame of the coroutine that calls this, -1 for none."""
+        context = self.contexts.get(getcurrent())
+        return context.stack[-1] if context is not None and context.stack else -1
+
+    def new_frame(self, function: int, lane: str, parent: int, block: int, values: tuple[Any, ...]) -> int:
+        """Enters a function on a lane that the runtime does not announce (a machine's)."""
+        frame = len(self.frames)
+        self.frames.append((function, self.lane_number(lane), parent, block))
+        self.extend((ins.CODE_ENTER, frame, values))
+        return frame
+
+    def kept(self, size: int) -> None:
+        """Bytes that the recording has come to hold."""
+        self._kept += size
+
+    def tick(self) -> None:
+        """A place where the run may be looked at, paused or stopped."""
+        if len(self.log) >= self._next_check:
+            self.check()
 
     def enter(self, function: int, values: tuple[Any, ...]) -> int:
         context = self.contexts.get(getcurrent()) or self._stranger()
@@ -219,7 +242,7 @@ class Probes:
         if kind == "lane_begin":
             parent = self.contexts.get(current.parent)
             stack = [parent.stack[-1]] if parent is not None and parent.stack else []
-            self.contexts[current] = _Context(self._lane(name), stack, block)
+            self.contexts[current] = _Context(self.lane_number(name), stack, block)
             return
         if kind == "lane_end":
             self.contexts.pop(current, None)
@@ -229,7 +252,7 @@ class Probes:
         frame = context.stack[-1] if context is not None and context.stack else -1
         if kind == "blocked":
             details = {**details, "statement": self._running_statement()}
-        self.extend((ins.CODE_EVENT, frame, (kind, self._lane(name), {**details, "of_block": block})))
+        self.extend((ins.CODE_EVENT, frame, (kind, self.lane_number(name), {**details, "of_block": block})))
         if len(self.log) >= self._next_check:
             self.check()
 
@@ -243,7 +266,7 @@ class Probes:
             python = python.f_back
         return -1
 
-    def _lane(self, name: str) -> int:
+    def lane_number(self, name: str) -> int:
         lanes = self.trace.lanes
         if name not in lanes:
             lanes.append(name)
@@ -308,8 +331,10 @@ class Probes:
 
     def ingest(self) -> None:
         """Hands the log to the builder and empties it (the list itself stays: probes hold its method)."""
+        self.board.pause_reading()
         self.builder.ingest(self.log, self.frames)
         self.log.clear()
+        self.board.rewind()
         self._seen.clear()
         self._measured = 0
         self._next_check = CHECK_ENTRIES

@@ -14,7 +14,9 @@ from pypto_lab.record.events import (
     Author,
     Coordinate,
     EventKind,
+    Place,
     QueueEntry,
+    QueueEvent,
     QueueState,
     Region,
     StepKind,
@@ -22,7 +24,7 @@ from pypto_lab.record.events import (
     Waiter,
     region_of,
 )
-from pypto_lab.record.store import byte_interval, element_addresses, region_addresses
+from pypto_lab.record.store import byte_interval, covered, region_addresses
 from pypto_lab.record.trace import Binding, Cells, Content, Index, same_cells
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def authors_of(recording: Recording, binding: Binding, region: Region, position:
     if left.size:
         for i in reversed(writes.overlapping(0, last, int(left.min()), int(left.max()) + 1)):
             write = index.trace.store.writes[writes.ids[i]]
-            touched = np.isin(left, element_addresses(write))
+            touched = covered(write, left)
             if touched.any():
                 out.append((_author(recording, write.step, "written"), int(touched.sum())))
                 left = left[~touched]
@@ -66,6 +68,8 @@ def _makers(recording: Recording, value: TensorValue, addresses: np.ndarray[Any,
     """Who is behind cells that nobody wrote since their storage came to be: an argument, a statement, or (for the copy
     that an update makes) the writers of the value it started from."""
     index = recording.index
+    if value.storage in index.trace.memories:
+        return [(Author(0, None, "", "", "unknown"), cells)]
     step, first = index.creation.get(value.storage, (0, -1))
     if first in recording.facts.inputs.values() or step <= 1:
         return [(_author(recording, 0, "argument"), cells)]
@@ -130,6 +134,18 @@ def version_bounds(index: Index, binding: Binding, position: int) -> tuple[int, 
     return first, writes.steps[after[0]] if after else len(index.trace)
 
 
+def place_of(index: Index, binding: Binding) -> Place | None:
+    """Where a variable lies on chip: the bytes of its lane's memory, or what the program states; None where it is not
+    known."""
+    found = index.trace.values[binding.value]
+    if isinstance(found, TensorValue) and found.storage in index.trace.memories:
+        return Place(index.trace.memories[found.storage].space, *index.interval(found))
+    statement = index.statement(binding.step) if binding.step else None
+    if statement is None or not statement.places or binding.name not in statement.targets:
+        return None
+    return statement.places[statement.targets.index(binding.name)]
+
+
 def _aliases(index: Index, binding: Binding) -> Iterator[tuple[Binding, int, int]]:
     """Every variable that holds the same storage, with the steps from and until which it does."""
     wanted = index.trace.values[binding.value]
@@ -138,7 +154,7 @@ def _aliases(index: Index, binding: Binding) -> Iterator[tuple[Binding, int, int
             held = index.trace.values[value]
             same = value == binding.value and (frame, name) == (binding.frame, binding.name)
             if isinstance(held, TensorValue) and isinstance(wanted, TensorValue):
-                same = same or held.storage == wanted.storage
+                same = same or index.overlap(held, wanted)
             if same:
                 until = steps[at + 1] if at + 1 < len(steps) else index.trace.frames[frame].end
                 yield Binding(steps[at], frame, name, value), steps[at], until
@@ -176,14 +192,35 @@ class _Ring:
         self.entries: dict[int, list[Any]] = {}
         self.depth: int | None = None
         self.pushed = self.popped = self.freed = 0
-        self.frees = False
+
+    def lets_on(self, reason: str) -> bool:
+        """Whether a lane that waits here could go on: its turn has not come yet."""
+        if reason == "empty":
+            return self.pushed > self.popped
+        return reason == "full" and self.depth is not None and self.pushed - self.freed < self.depth
 
 
 def queues_at(recording: Recording, position: int) -> tuple[QueueState, ...]:
     """Every pipe at a position, in order of appearance; a group's start empties those of its block. Of other blocks
     than the current step's only pipes in use are listed."""
+    rings, waiting = _replayed(recording, position)
+    here = recording.index.coordinate(position).block if position else None
+    found = [
+        _state(recording, pipe, block, ring, [e for e in waiting if (e.block, e.pipe) == (block, pipe)])
+        for (block, pipe), ring in rings.items()
+    ]
+    return tuple(q for q in found if q.block in (here, None) or q.entries or q.waiters)
+
+
+def waits_at(recording: Recording, position: int) -> list[QueueEvent]:
+    """The waits that lanes are in: what they wait for has not come about."""
+    return _replayed(recording, position)[1]
+
+
+def _replayed(recording: Recording, position: int) -> tuple[dict[tuple[int | None, str], _Ring], list[QueueEvent]]:
+    """Rings by (block, pipe) and waits, after the events up to a position."""
     rings: dict[tuple[int | None, str], _Ring] = {}
-    waits: dict[tuple[int, int | None], Any] = {}
+    waits: dict[tuple[int, int | None], QueueEvent] = {}
     last = bisect_right(recording.index.event_steps, position)
     freed_pipes = recording.index.freed_pipes
     for e in recording.trace.events[:last]:
@@ -192,17 +229,13 @@ def queues_at(recording: Recording, position: int) -> tuple[QueueState, ...]:
             waits = {key: w for key, w in waits.items() if key[1] != e.block}
             continue
         ring = rings.setdefault((e.block, e.pipe), _Ring())
-        if e.kind in (EventKind.BLOCKED, EventKind.RESUMED):
-            waits[e.lane, e.block] = e if e.kind == EventKind.BLOCKED else None
+        if e.kind == EventKind.BLOCKED:
+            waits[e.lane, e.block] = e
+        elif e.kind == EventKind.RESUMED:
+            waits.pop((e.lane, e.block), None)
         else:
             _replay(ring, e, keep=e.pipe in freed_pipes)
-    here = recording.index.coordinate(position).block if position else None
-    waiting = [e for e in waits.values() if e is not None]
-    found = [
-        _state(recording, pipe, block, ring, [e for e in waiting if (e.block, e.pipe) == (block, pipe)])
-        for (block, pipe), ring in rings.items()
-    ]
-    return tuple(q for q in found if q.block in (here, None) or q.entries or q.waiters)
+    return rings, [e for e in waits.values() if not rings[e.block, e.pipe].lets_on(e.reason)]
 
 
 def _replay(ring: _Ring, e: Any, keep: bool) -> None:

@@ -7,6 +7,7 @@ import os
 import tempfile
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from pypto_lab.record.live import Control, Interrupted
 from pypto_lab.record.prepare import Prepared, ScriptText, prepare
 from pypto_lab.record.probes import Change, Probes, SwitchedPolicy
 from pypto_lab.record.recompute import Recomputer, live_value
-from pypto_lab.record.recording import Facts, Origin, Recording
+from pypto_lab.record.recording import Facts, Origin, Recording, other_engine
 from pypto_lab.record.trace import Trace
 
 DEFAULT_BUDGET = 2 << 30
@@ -48,7 +49,7 @@ def record(
     `.error`. Raises LabError for values that do not fit and TypeError for a program that cannot be recorded.
     """
     options = {"budget": budget, "keep_all": keep_all, "check_shapes": check_shapes, "spill": spill}
-    return _Run(program, dict(values or {}), seed, policy, options, control or Control()).record()
+    return Run(program, dict(values or {}), seed, policy, options, control or Control()).record()
 
 
 def rerun(
@@ -56,9 +57,12 @@ def rerun(
 ) -> Recording:
     """Runs a recording's program again from its inputs, with one change: the steps before it are the same.
 
-    Works from an opened archive, too, where torch is installed: the archive holds script and inputs.
+    Works from an opened archive, too, where torch is installed: the archive holds script and inputs. Raises LabError
+    for a recording that was not made from a torch script.
     """
     origin, facts = recording.origin, recording.facts
+    if facts.engine:
+        raise other_engine(facts.engine)
     values = {name: live_value(recording.index.content(v, 0)) for name, v in facts.inputs.items()}
     if origin is not None:
         program, order, options = origin.program, origin.policy, dict(origin.options)
@@ -66,10 +70,10 @@ def rerun(
         program = ScriptText(recording.trace.script, facts.entry, tuple(facts.outputs))
         order, options = facts.policy, {"budget": DEFAULT_BUDGET}
     order = order if policy is None else policy
-    return _Run(program, values, facts.seed if seed is None else seed, order, options, Control(), change).record()
+    return Run(program, values, facts.seed if seed is None else seed, order, options, Control(), change).record()
 
 
-class _Run:
+class Run:
     """One recording in the making."""
 
     def __init__(
@@ -84,12 +88,7 @@ class _Run:
     ) -> None:
         self.program, self.seed, self.policy, self.options = program, seed, policy, options
         self.control = control
-        self.prepared = prepare(
-            program,
-            values,
-            keep_all=bool(options.get("keep_all")),
-            check_shapes=bool(options.get("check_shapes")),
-        )
+        self.prepared = self.prepare(values)
         self.trace = Trace(
             script=self.prepared.script,
             sources=dict(self.prepared.sources),
@@ -98,9 +97,32 @@ class _Run:
         )
         self.builder = Builder(self.trace)
         self.probes = Probes(self.trace, self.builder, control, change, self._make_room, options["budget"])
+        control.board = self.probes.board
         self.change = change
         self.notes: list[str] = []
         self.spool: Spool | None = None
+
+    def prepare(self, values: dict[str, Any]) -> Prepared:
+        """What is run, with values bound to its parameters."""
+        return prepare(
+            self.program,
+            values,
+            keep_all=bool(self.options.get("keep_all")),
+            check_shapes=bool(self.options.get("check_shapes")),
+        )
+
+    def status_of(self, problem: Exception) -> str:
+        """How a run ended that raised an exception. Raises it where it says that nothing could be run."""
+        return "deadlock" if "deadlock" in str(problem) else "failed"
+
+    def frame_of(self, problem: Exception) -> int:
+        """The frame in which it was raised, -1 where that is not known."""
+        return self.probes.frame_of(problem)
+
+    def facts(self, status: str, error: str) -> Facts:
+        """Engine, seed, order and notes of the run; values are filled in by the caller."""
+        policy = self.policy if isinstance(self.policy, str) else "lane-first"
+        return Facts(self.prepared.entry, self.seed, status, error, policy=policy, notes=tuple(self.notes))
 
     def record(self) -> Recording:
         order = copy.deepcopy(self.policy)  # a policy may have state; the next run starts from the same
@@ -115,11 +137,12 @@ class _Run:
         except (Interrupted, KeyboardInterrupt):
             status, error = "interrupted", "interrupted by the user"
         except Exception as problem:
-            status = "deadlock" if "deadlock" in str(problem) else "failed"
+            status = self.status_of(problem)
             error = self.prepared.explain(problem) or _error_text(problem)
-            failed_in = self.probes.frame_of(problem)
+            failed_in = self.frame_of(problem)
         finally:
             self.probes.end()
+            self.probes.board.finish()
         self.control.finished(self.probes.progress())
         return self._recording(status, error, returned, failed_in)
 
@@ -131,16 +154,11 @@ class _Run:
         value = self.builder.value(returned)
         self.builder.finish()
         self.trace.recompute = Recomputer(self.trace, self.prepared.expressions, self.prepared.scopes).content
-        facts = Facts(
-            entry=self.prepared.entry,
-            seed=self.seed,
-            policy=self.policy if isinstance(self.policy, str) else "lane-first",
-            status=status,
-            error=error,
+        facts = replace(
+            self.facts(status, error),
             inputs=inputs,
             outputs={shown: inputs[name] for shown, name in self.prepared.outputs.items()},
             returned=value,
-            notes=tuple(self.notes),
         )
         origin = Origin(self.program, self.policy, self.options)
         return Recording(self.trace, facts, origin=origin, memory=(self.probes.arena, self.spool))

@@ -13,7 +13,7 @@ import numpy as np
 
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.record.arrays import Raw
-from pypto_lab.record.events import RecomputedValue, ScalarValue, Statement, TensorValue
+from pypto_lab.record.events import RecomputedValue, ScalarValue, SourceSpot, Statement, TensorValue
 from pypto_lab.record.trace import Cells, Content, Index, Trace
 
 
@@ -32,6 +32,8 @@ class Facts:
     policy: str = "lane-first"
     notes: tuple[str, ...] = ()
     branch: str = ""
+    engine: str = ""
+    """What executed it, where that was not the torch script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Recording:
         self.origin = origin
         self.index = Index(trace)
         self.branches: list[Recording] = []
+        self.findings: tuple[Any, ...] = ()
+        """What the machine that ran it found, if one did; an opened archive has them as notes."""
         self._memory = memory
 
     def __len__(self) -> int:
@@ -161,6 +165,8 @@ class Recording:
         for write, old in zip(trace.store.writes, trace.store.replaced, strict=True):
             sha.update(f"{write.step} {write.offset} {write.shape} {write.strides}".encode())
             sha.update(np.ascontiguousarray(old).data)
+        for storage in self.trace.memories:
+            sha.update(np.ascontiguousarray(self.trace.store.storages[storage]).data)
         for name, value in self.facts.outputs.items():
             sha.update(name.encode())
             content = self.index.content(value, len(self))
@@ -173,7 +179,7 @@ class Recording:
             tensor = self.trace.values[part]
             assert isinstance(tensor, TensorValue)
             sha.update(f"{tensor.dtype} {tensor.shape} {self.index.valid(part, step)}".encode())
-            if self.index.creation[tensor.storage][0] == step:
+            if tensor.storage not in self.trace.memories and self.index.creation[tensor.storage][0] == step:
                 sha.update(np.ascontiguousarray(self.trace.store.read(tensor, step)).tobytes())
         found = self.trace.values[value]
         if isinstance(found, ScalarValue):
@@ -208,13 +214,23 @@ class Recording:
     # --- statements
 
     def statements_at(self, line: int, file: str | None = None) -> list[Statement]:
-        """Statements of a line: of the kernel's source when `file` names it (its end suffices), else of either text,
-        the kernel's first."""
+        """Statements of a line: of the text when `file` names it (its end suffices), else of the kernel's source or,
+        where that has no statement on this line, of the script. The user's kernel behind a text counts, too."""
+
+        def of_file(spot: SourceSpot | None) -> bool:
+            return spot is not None and spot.line == line and spot.file.endswith(file or "")
+
         found = self.trace.statements
-        if file is not None:
-            return [s for s in found if s.spot is not None and s.spot.line == line and s.spot.file.endswith(file)]
-        by_source = [s for s in found if s.spot is not None and s.spot.line == line]
-        return by_source or [s for s in found if s.line <= line <= s.end_line]
+        stated = [s for s in found if of_file(s.spot)] or [s for s in found if of_file(s.origin)]
+        if stated or file is not None:
+            return stated
+        return [s for s in found if s.line <= line <= s.end_line]
+
+
+def other_engine(engine: str) -> LabError:
+    """Why a recording cannot be run again with a change."""
+    hint = "record the program itself (`lab.record`) and change it there"
+    return LabError([Diagnostic("E418", f"a what-if needs the torch script of a program; this is {engine}", hint=hint)])
 
 
 def _as_arrays(content: Content) -> Any:

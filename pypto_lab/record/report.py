@@ -20,6 +20,8 @@ def report(recording: Recording) -> str:
     """How the run went, its lanes, values in and out, queues, and every statement with how often it ran."""
     facts = recording.facts
     rows = [f"recording of {facts.entry}: {len(recording)} steps, {facts.status}, seed {facts.seed}"]
+    if facts.engine:
+        rows.append(facts.engine)
     if facts.branch:
         rows.append(f"branch: {facts.branch}")
     if facts.error:
@@ -49,7 +51,12 @@ def state_report(session: Session) -> str:
     if queues:
         rows += ["", "queues", *[row for q in queues for row in _queue_state(q)]]
     rows += ["", f"variables of {session.focus.lane}"]
-    rows += _table([(v.name, v.text, f"step {v.last_written}", v.source) for v in session.variables()])
+    found = session.variables()
+    placed = any(v.place is not None for v in found)
+    where = [(str(v.place or ""),) if placed else () for v in found]
+    rows += _table(
+        [(v.name, v.text, *w, f"step {v.last_written}", v.source) for v, w in zip(found, where, strict=True)]
+    )
     if session.watches:
         rows += ["", "watches", *_table([(w.expression, w.text) for w in session.watched])]
     return "\n".join(rows) + "\n"
@@ -101,7 +108,10 @@ def _statement_rows(recording: Recording) -> Iterable[tuple[str, ...]]:
     counts: dict[int, int] = {}
     for number in recording.trace.steps.statement:
         counts[number] = counts.get(number, 0) + 1
+    entered = {f.function for f in recording.trace.frames}
     for s in recording.trace.statements:
+        if recording.facts.engine and s.function not in entered:
+            continue  # its place was taken by a text that the engine ran
         if s.kind == StepKind.ENTER:
             yield ("", "", s.text)
             continue

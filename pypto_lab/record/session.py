@@ -17,8 +17,8 @@ from pypto_lab.ir.diagnostics import Diagnostic, LabError, did_you_mean
 from pypto_lab.record.breakpoints import Breakpoint
 from pypto_lab.record.events import (
     Author,
-    EventKind,
     LaneState,
+    Place,
     QueueEvent,
     QueueState,
     RecomputedValue,
@@ -35,15 +35,18 @@ from pypto_lab.record.queries import (
     authors_of,
     first_divergence,
     next_write_of,
+    place_of,
     queues_at,
     readers_of,
     version_bounds,
     waiter_of,
+    waits_at,
 )
-from pypto_lab.record.recording import Recording
+from pypto_lab.record.recording import Recording, other_engine
 from pypto_lab.record.trace import Binding, Content, innermost
 
-Place = Sequence[int | slice] | int | slice | None
+Part = Sequence[int | slice] | int | slice | None
+"""A cell, a region, or (None) all of a value."""
 Steps = NDArray[np.int64]
 
 
@@ -93,6 +96,8 @@ class Variable:
     last_written: int
     source: str
     op: str | None = None
+    place: Place | None = None
+    """Its bytes on chip, where the program or the machine says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ class Session:
         self._candidates: dict[Breakpoint, Steps] = {}
         self._focused: tuple[Focus, list[int]] | None = None
         self._texts: dict[tuple[int, int], str] = {}
+        self._waits: tuple[int, list[QueueEvent]] | None = None
 
     def __repr__(self) -> str:
         return f"<Session of {self.recording.facts.entry} at {self._position} of {len(self.recording)}, {self._focus}>"
@@ -257,7 +263,7 @@ class Session:
         focus = Focus(lane or self._focus.lane, block, task, iteration)
         steps = self._steps_in(focus)
         if not steps:
-            raise LabError([Diagnostic("E203", f"no step lies at {focus}")])
+            raise LabError([Diagnostic("E414", f"no step lies at {focus}")])
         self._focus, self.following = focus, False
         narrowed = (block, task, iteration) != (None, None, None)
         if narrowed and self._position not in set(steps):
@@ -288,7 +294,7 @@ class Session:
     def _lane_id(self, name: str) -> int:
         lanes = self.recording.trace.lanes
         if name not in lanes:
-            raise LabError([Diagnostic("E204", f"no lane is called `{name}`", hint=did_you_mean(name, lanes))])
+            raise LabError([Diagnostic("E415", f"no lane is called `{name}`", hint=did_you_mean(name, lanes))])
         return lanes.index(name)
 
     # --- breakpoints and watches
@@ -335,6 +341,11 @@ class Session:
     def stops(self, b: Breakpoint) -> list[int]:
         """All steps at which a breakpoint stops."""
         return [s for s in b.candidates(self.recording).tolist() if b.stops(self.recording, s)]
+
+    def facts(self, b: Breakpoint) -> dict[str, Any]:
+        """A breakpoint as plain data for another process: its `kind` and fields, its `label`, and all `steps` at which
+        it stops, so that running to it is a look-up."""
+        return {**b.facts(), "label": b.label, "steps": self.stops(b)}
 
     def watch(self, expression: str) -> WatchValue:
         """Adds a watch (a Python expression over the variables) and gives its value here."""
@@ -404,16 +415,10 @@ class Session:
         return frames[outermost].end <= self._position
 
     def _waiting(self, lane: int, block: int | None) -> QueueEvent | None:
-        """The wait a lane is in: begun, not ended, and no step of the lane since."""
-        events = self.recording.trace.events
-        for e in reversed(events[: bisect_right(self.recording.index.event_steps, self._position)]):
-            if e.block not in (block, None):
-                continue
-            if e.kind == EventKind.RESET:
-                return None
-            if e.lane == lane:
-                return e if e.kind == EventKind.BLOCKED else None
-        return None
+        """The wait a lane is in."""
+        if self._waits is None or self._waits[0] != self._position:
+            self._waits = (self._position, waits_at(self.recording, self._position))
+        return next((e for e in self._waits[1] if e.lane == lane and e.block in (block, None)), None)
 
     @property
     def queues(self) -> tuple[QueueState, ...]:
@@ -447,7 +452,8 @@ class Session:
         version = (binding.value, written)  # the content is the same as long as nobody writes
         if version not in self._texts:
             self._texts[version] = shown(content)
-        return Variable(binding.name, kind, dtype, shape, valid, self._texts[version], written, source, op)
+        text, place = self._texts[version], place_of(index, binding)
+        return Variable(binding.name, kind, dtype, shape, valid, text, written, source, op, place)
 
     def _bound_in(self, frame: int, name: str) -> Binding | None:
         return self.recording.index.bound(frame, name, self._position)
@@ -478,22 +484,22 @@ class Session:
             return Binding(0, 0, name, value)
         names = {b.name for b in self.recording.trace.bindings}
         message = f"no variable is called `{name}` at step {self._position}"
-        raise LabError([Diagnostic("E202", message, hint=did_you_mean(name, names))])
+        raise LabError([Diagnostic("E413", message, hint=did_you_mean(name, names))])
 
     # --- who
 
-    def who_wrote(self, name: str, place: Place = None) -> Author:
+    def who_wrote(self, name: str, place: Part = None) -> Author:
         """Who gave a cell (`(r, c)`), a region (slices) or all of a variable its content at the position: the latest
         writer with lane, statement, source line and iteration. Raises LabError, or IndexError outside the value."""
         binding = self.find(name)
         return author_of(self.recording, binding, self._region(binding, place), self._position)
 
-    def writers(self, name: str, place: Place = None) -> list[tuple[Author, int]]:
+    def writers(self, name: str, place: Part = None) -> list[tuple[Author, int]]:
         """All authors of a region with their number of cells, the latest first."""
         binding = self.find(name)
         return authors_of(self.recording, binding, self._region(binding, place), self._position)
 
-    def next_writer(self, name: str, place: Place = None) -> Author | None:
+    def next_writer(self, name: str, place: Part = None) -> Author | None:
         """Who will write a region next, None when nobody does."""
         binding = self.find(name)
         return next_write_of(self.recording, binding, self._region(binding, place), self._position)
@@ -503,7 +509,7 @@ class Session:
         binding = self.find(name)
         return [self.recording.index.step(s) for s in readers_of(self.recording, binding, self._position)]
 
-    def _region(self, binding: Binding, place: Place) -> tuple[slice, ...]:
+    def _region(self, binding: Binding, place: Part) -> tuple[slice, ...]:
         content = self.recording.index.content(binding.value, self._position)
         return region_of(place, getattr(content, "shape", ()))
 
@@ -513,9 +519,7 @@ class Session:
         """The first value that differs from another recording's."""
         return first_divergence(self.recording, other, tolerance=tolerance)
 
-    def what_if(
-        self, name: str | None = None, value: Any = None, *, place: Place = None, policy: Any = None
-    ) -> Session:
+    def what_if(self, name: str | None = None, value: Any = None, *, place: Part = None, policy: Any = None) -> Session:
         """Runs on from here with one thing changed, as a branch of the recording; gives a session on it.
 
         `name` gets `value` (a tensor is written in place, in `place` only when one is given), or from here on the
@@ -523,12 +527,14 @@ class Session:
         installed or the position is 0.
         """
         if self._position == 0:
-            raise LabError([Diagnostic("E205", "a what-if starts after a step; go to one first")])
+            raise LabError([Diagnostic("E416", "a what-if starts after a step; go to one first")])
+        if self.recording.facts.engine:
+            raise other_engine(self.recording.facts.engine)
         try:
             from pypto_lab.record.recorder import Change, rerun
         except ImportError as problem:
             hint = "the recording can be looked at without it, but not run on"
-            raise LabError([Diagnostic("E206", f"a what-if needs torch: {problem}", hint=hint)]) from problem
+            raise LabError([Diagnostic("E417", f"a what-if needs torch: {problem}", hint=hint)]) from problem
         region = None
         if name is not None:
             binding = self.find(name)

@@ -7,11 +7,14 @@ one on top; so nothing is ever copied for values that nobody overwrites. Needs n
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import weakref
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +22,24 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from pypto_lab.record.arrays import Raw, raw_dtype
-from pypto_lab.record.events import Region, TensorValue, Write
+from pypto_lab.record.events import Order, Region, TensorValue, Write
 
 Bytes = NDArray[np.uint8]
 
 BLOCK = 4 << 20
 POOL_BLOCKS = 64
+
+FEW = 24
+"""Writes that are undone one by one for a single read; for more of them an image of the storage is kept."""
+
+SMALL_STORAGE = 1 << 20
+"""Bytes of storages that get an image although only a small part of them is looked at."""
+
+SEGMENT = 256
+"""Writes between two checkpoints of an image, at least."""
+
+IMAGE_BYTES = 256 << 20
+"""Bytes that images and their checkpoints may take, about."""
 
 
 class Pool:
@@ -111,15 +126,18 @@ class WriteIndex:
 
 
 class Store:
-    """Storages, writes and the bytes they replaced. Grows while a recording is made; afterwards only read."""
+    """Storages, writes and the bytes they replaced. Grows while a recording is made; afterwards only read.
+
+    Reading is not safe from several threads at once: the images below move.
+    """
 
     def __init__(self) -> None:
         self.storages: list[Bytes] = []
         self.writes: list[Write] = []
         self.replaced: list[Bytes] = []
         self._index: dict[int, WriteIndex] = {}
-        self._image: tuple[object, ...] | None = None
-        self._overlaid: Bytes | None = None
+        self._images: OrderedDict[int, _Image] = OrderedDict()
+        self._last: tuple[object, Bytes] | None = None
 
     # --- building
 
@@ -130,9 +148,15 @@ class Store:
     def add_write(self, write: Write, replaced: Bytes) -> None:
         """Appends a write; steps must not decrease."""
         self._index.setdefault(write.storage, WriteIndex()).add(len(self.writes), write)
-        self._image = None
+        self.forget_images()
         self.writes.append(write)
         self.replaced.append(replaced)
+
+    def forget_images(self) -> None:
+        """Drops what reading has built; storages or writes have changed."""
+        self._last = None
+        if self._images:
+            self._images.clear()
 
     # --- sizes
 
@@ -153,27 +177,60 @@ class Store:
 
     def read(self, value: TensorValue, position: int) -> Raw:
         """Raw cells of a view at a position (after the step of that number). Never to be written to by the caller."""
+        return self._read(value, position, keep=True)
+
+    def read_many(self, wanted: Iterable[tuple[TensorValue, int]]) -> Iterator[Raw]:
+        """Raw cells of many (view, position), in the order asked for, each to be used before the next is taken.
+
+        Nothing is copied for those at neighbouring positions of a storage, so ask in the order of positions.
+        """
+        for value, position in wanted:
+            yield self._read(value, position, keep=False)
+
+    def _read(self, value: TensorValue, position: int, *, keep: bool) -> Raw:
         item = raw_dtype(value.dtype).itemsize
         content = self.storages[value.storage]
         low, high = byte_interval(value, item)
         if high <= low:
             return np.zeros(value.shape, raw_dtype(value.dtype))
-        low, high = low & ~15, min((high + 15) & ~15, content.size)  # whole elements of any other dtype, too
         index = self.writes_to(value.storage)
         first = bisect_right(index.steps, position)
         if first == len(index.steps):
             return view_of(content, value, 0)
-        image = (value.storage, first, value.offset * item, value.shape, value.strides)
-        if image != self._image:
-            later = self._later(index, first, low, high, value, item)
-            self._overlaid = self._overlay(content, index, later, low, high) if later else None
-            self._image = image
-        return view_of(content, value, 0) if self._overlaid is None else view_of(self._overlaid, value, -low)
+        low, high = low & ~15, min((high + 15) & ~15, content.size)  # whole elements of any other dtype, too
+        key = (value.storage, first, value.offset, item, value.shape, value.strides, value.order)
+        if self._last is not None and self._last[0] == key:
+            return view_of(self._last[1], value, -low)
+        later = self._later(index, first, low, high, value, item)
+        if not later:
+            return view_of(content, value, 0)
+        small = content.size <= max(SMALL_STORAGE, min(8 * (high - low), IMAGE_BYTES))
+        if len(later) > FEW and small:
+            image = self._image(value.storage).at(first)
+            if not keep:
+                return view_of(image, value, 0)
+            part = aligned_like(image[low:high])
+        else:
+            part = self._overlay(content, index, later, low, high)
+        self._last = (key, part)
+        return view_of(part, value, -low)
+
+    def _image(self, storage: int) -> _Image:
+        """The image of a storage; the ones used last are kept."""
+        image = self._images.get(storage)
+        if image is None:
+            image = self._images[storage] = _Image(self, storage)
+            while len(self._images) > 1 and sum(i.nbytes for i in self._images.values()) > IMAGE_BYTES:
+                self._images.popitem(last=False)
+        self._images.move_to_end(storage)
+        return image
 
     def _later(self, index: WriteIndex, first: int, low: int, high: int, value: TensorValue, item: int) -> list[int]:
-        """Writes from the `first` on that touch [low, high), up to one of exactly the viewed region: behind that one
-        nothing can show."""
+        """Writes from the `first` on that touch [low, high), up to one that wrote all of the viewed region: behind that
+        one nothing can show."""
         offset, strides = value.offset * item, tuple(s * item for s in value.strides)
+        exact = value.order is None
+        inner = byte_interval(value, item)
         found: list[int] = []
         chunk = 32
         while first < len(index.steps):
@@ -181,7 +238,10 @@ class Store:
             for i in index.overlapping(first, last, low, high):
                 found.append(i)
                 write = self.writes[index.ids[i]]
-                if (write.offset, write.shape, write.strides) == (offset, value.shape, strides):
+                if exact and (write.offset, write.shape, write.strides) == (offset, value.shape, strides):
+                    return found
+                begin, end = index.lows[i], index.highs[i]
+                if begin <= inner[0] and inner[1] <= end and end - begin == math.prod(write.shape) * write.item:
                     return found
             first, chunk = last, chunk * 2
         return found
@@ -205,30 +265,79 @@ class Store:
 
     # --- writers
 
-    def touches(self, id_: int, addresses: NDArray[np.int64]) -> bool:
-        """Whether a write touched any of the cells that begin at the given bytes."""
-        write = self.writes[id_]
-        if addresses.size == 1:
-            return write.covers(int(addresses[0]))
-        return bool(np.isin(addresses, element_addresses(write)).any())
-
     def writes_touching(
         self, storage: int, addresses: NDArray[np.int64], after: int, until: int | None = None
     ) -> Iterator[int]:
-        """Ids of the writes at `after < step <= until` to any of the cells, in order."""
+        """Ids of the writes at `after < step <= until` to any of the cells that begin at the given bytes, in order."""
         if addresses.size == 0:
             return
         index = self.writes_to(storage)
         first = bisect_right(index.steps, after)
         last = len(index.steps) if until is None else bisect_right(index.steps, until)
         for i in index.overlapping(first, last, int(addresses.min()), int(addresses.max()) + 1):
-            if self.touches(index.ids[i], addresses):
+            if covered(self.writes[index.ids[i]], addresses).any():
                 yield index.ids[i]
 
     def writes_at(self, step: int) -> range:
         """Ids of the writes of one step."""
         first = bisect_left(self.writes, step, key=lambda w: w.step)
         return range(first, bisect_right(self.writes, step, lo=first, key=lambda w: w.step))
+
+
+class _Image:
+    """All bytes of a storage at one position, which moves: back by the old bytes of writes, forth by those it passed.
+
+    Every `SEGMENT` writes a checkpoint is kept, so that a jump costs no more than two segments.
+    """
+
+    def __init__(self, store: Store, storage: int) -> None:
+        self._store = store
+        self._index = store.writes_to(storage)
+        self._bytes = aligned_like(store.storages[storage])
+        self._at = self._top = len(self._index.ids)
+        self._redo: list[Bytes] = []
+        """By write between `_at` and `_top`, the topmost first: the bytes it wrote."""
+        room = max(1, IMAGE_BYTES // 2 // max(1, self._bytes.nbytes))
+        self._segment = max(SEGMENT, -(-self._top // room))
+        self._checkpoints: dict[int, Bytes] = {self._top: store.storages[storage]}
+
+    @property
+    def nbytes(self) -> int:
+        return self._bytes.nbytes * len(self._checkpoints)
+
+    def at(self, count: int) -> Bytes:
+        """The bytes after the first `count` writes; they change with the next call."""
+        if not count <= self._top or (self._at - count > 2 * self._segment or count > self._at + len(self._redo)):
+            self._jump(count)
+        while self._at < count:
+            self._forth()
+        while self._at > count:
+            self._back()
+        return self._bytes
+
+    def _jump(self, count: int) -> None:
+        """To the nearest checkpoint at or above a position."""
+        self._top = self._at = min(c for c in self._checkpoints if c >= count)
+        self._bytes[...] = self._checkpoints[self._top]
+        self._redo.clear()
+
+    def _back(self) -> None:
+        if self._at % self._segment == 0 and self._at not in self._checkpoints:
+            self._checkpoints[self._at] = aligned_like(self._bytes)
+        if self._at in self._checkpoints and self._at != self._top:  # a new segment begins here
+            self._top = self._at
+            self._redo.clear()
+        self._at -= 1
+        id_ = self._index.ids[self._at]
+        write, old = self._store.writes[id_], self._store.replaced[id_]
+        region = region_of_write(self._bytes, write, 0)
+        self._redo.append(region.copy().reshape(-1))
+        region[...] = old.reshape(*write.shape, write.item)
+
+    def _forth(self) -> None:
+        write = self._store.writes[self._index.ids[self._at]]
+        region_of_write(self._bytes, write, 0)[...] = self._redo.pop().reshape(*write.shape, write.item)
+        self._at += 1
 
 
 _NO_WRITES = WriteIndex()
@@ -257,19 +366,45 @@ def byte_interval(value: TensorValue, item: int) -> tuple[int, int]:
     """[low, high) of the bytes a view can touch; empty for a view without cells."""
     if 0 in value.shape:
         return 0, 0
+    if value.order is not None:
+        rows, cols = value.shape
+        first = value.offset + value.order.along(0, 0) + value.order.along(1, 0)
+        last = value.offset + value.order.along(0, rows - 1) + value.order.along(1, cols - 1)
+        return first * item, last * item + item
     low = value.offset * item
     return low, low + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True)) * item + item
+
+
+@lru_cache(maxsize=256)
+def ordered_elements(order: Order, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Elements between the offset of an ordered value and each of its cells."""
+    rows, cols = ([order.along(axis, i) for i in range(shape[axis])] for axis in (0, 1))
+    return np.array(rows, np.int64)[:, None] + np.array(cols, np.int64)
 
 
 def view_of(content: Bytes, value: TensorValue, shift: int) -> Raw:
     """`value`'s cells in `content`, whose first byte is byte `-shift` of the storage."""
     dtype = raw_dtype(value.dtype)
+    if value.order is not None:
+        return _ordered(content, value, shift, dtype)
     start = value.offset * dtype.itemsize + shift
     flat = content[start : start + (content.size - start) // dtype.itemsize * dtype.itemsize]
     if flat.ctypes.data % dtype.alignment:
         flat = flat.copy()
     strides = tuple(s * dtype.itemsize for s in value.strides)
     return as_strided(flat.view(dtype), value.shape, strides)
+
+
+def _ordered(content: Bytes, value: TensorValue, shift: int, dtype: np.dtype[Any]) -> Raw:
+    """The cells of a value with an order, row after row."""
+    low = byte_interval(value, dtype.itemsize)[0]
+    start = low + shift
+    flat = content[start : start + (content.size - start) // dtype.itemsize * dtype.itemsize]
+    if flat.ctypes.data % dtype.alignment:
+        flat = flat.copy()
+    assert value.order is not None
+    cells: Raw = flat.view(dtype)[ordered_elements(value.order, value.shape) - (low // dtype.itemsize - value.offset)]
+    return cells
 
 
 def is_row_major(write: Write) -> bool:
@@ -288,6 +423,16 @@ def region_of_write(content: Bytes, write: Write, shift: int) -> NDArray[Any]:
     return as_strided(content[start:], (*write.shape, write.item), (*write.strides, 1))
 
 
+def covered(write: Write, addresses: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the bytes at some addresses a write wrote."""
+    rest = addresses - write.offset
+    outside = rest < 0
+    for stride, size in sorted(zip(write.strides, write.shape, strict=True), reverse=True):
+        if stride:
+            rest = rest - np.minimum(np.maximum(rest, 0) // stride, size - 1) * stride
+    return ~outside & (rest >= 0) & (rest < write.item)
+
+
 def element_addresses(write: Write) -> NDArray[np.int64]:
     """Byte address of each element written, row-major."""
     out = np.array([write.offset], np.int64)
@@ -299,6 +444,9 @@ def element_addresses(write: Write) -> NDArray[np.int64]:
 def region_addresses(value: TensorValue, region: Region) -> NDArray[np.int64]:
     """First byte of each cell of a region of a view."""
     item = raw_dtype(value.dtype).itemsize
+    if value.order is not None:
+        where = ordered_elements(value.order, value.shape)[tuple(region)]
+        return ((where + value.offset) * item).ravel()
     out = np.array([value.offset], np.int64)
     for part, stride in zip(region, value.strides, strict=True):
         steps = np.arange(part.start, part.stop, part.step, dtype=np.int64)

@@ -21,6 +21,7 @@ from pypto_lab.record.events import (
     Frame,
     FunctionInfo,
     MappingValue,
+    Memory,
     OpaqueValue,
     QueueEvent,
     RecomputedValue,
@@ -32,7 +33,7 @@ from pypto_lab.record.events import (
     TensorValue,
     Value,
 )
-from pypto_lab.record.store import Store
+from pypto_lab.record.store import Store, byte_interval
 
 HOST = "host"
 
@@ -114,6 +115,8 @@ class Trace:
     valid_changes: dict[int, list[tuple[int, tuple[int, ...] | None]]] = field(default_factory=dict)
     """By value id: (step, valid shape before that step), in order."""
     events: list[QueueEvent] = field(default_factory=list)
+    memories: dict[int, Memory] = field(default_factory=dict)
+    """By storage: the on-chip memory it is. Other storages belong to one tensor and its views."""
     recompute: Callable[[int], Content] | None = None
     """Computes the value of a recomputed statement at a step; None in an archive, which holds every value."""
 
@@ -283,6 +286,29 @@ class Index:
         elif isinstance(found, (SequenceValue, MappingValue)):
             for item in found.items:
                 yield from self.tensors_of(item)
+
+    def interval(self, value: TensorValue) -> tuple[int, int]:
+        """The bytes of its storage that a tensor can touch, half open."""
+        return byte_interval(value, raw_dtype(value.dtype).itemsize)
+
+    def overlap(self, left: TensorValue, right: TensorValue) -> bool:
+        """Whether two tensors are views of the same thing: of one storage, in a memory of the same bytes."""
+        if left.storage != right.storage or left.storage not in self.trace.memories:
+            return left.storage == right.storage
+        a, b = self.interval(left), self.interval(right)
+        return a[0] < b[1] and b[0] < a[1]
+
+    def made_at(self, value: int, step: int) -> bool:
+        """Whether a binding of a value at a step gave it new content: it did not exist before, or (a tile in a memory)
+        the step wrote to its bytes."""
+        found = self.trace.values[value]
+        if not isinstance(found, TensorValue):
+            return True
+        if found.storage not in self.trace.memories:
+            return self.creation[found.storage][0] == step
+        low, high = self.interval(found)
+        writes = (self.trace.store.writes[i] for i in self.trace.store.writes_at(step))
+        return any(w.storage == found.storage and w.low < high and low < w.high for w in writes)
 
     @cached_property
     def creation(self) -> dict[int, tuple[int, int]]:

@@ -23,6 +23,8 @@ class LaneFirst:
     """A lane runs until it has to wait; then the first lane that can go on does."""
 
     preempts = False
+    takes_first = True
+    """Lets the scheduler stop looking at the first lane that can go on."""
 
     def __call__(self, runnable: Sequence[str]) -> str:
         return runnable[0]
@@ -138,18 +140,13 @@ class LaneScheduler:
     def _drive(self, what: str, run: Any, left: list[_Task]) -> None:
         here = self._tasks.get(getcurrent())
         while left:
-            runnable = [t for t in left if self._can_go_on(t.lane)]
-            if not runnable:
+            task = self._next(left)
+            if task is None:
                 # the lane that has started this run is one of several itself: another of them may go on
                 if here is None or here.coroutine.parent is None or run.stuck():
                     raise RuntimeError(f"{what}: {self._names['_deadlock_text'](run)}")
                 here.coroutine.parent.switch()
                 continue
-            if len(runnable) == 1:
-                task = runnable[0]
-            else:
-                chosen = self.policy([t.lane.name for t in runnable])
-                task = next(t for t in runnable if t.lane.name == chosen)
             try:
                 task.coroutine.switch()
             except Exception as error:
@@ -160,6 +157,19 @@ class LaneScheduler:
                 left.remove(task)
                 run.finished.add(task.lane)
 
+    def _next(self, left: list[_Task]) -> _Task | None:
+        """The lane that runs next, None when no lane can."""
+        if getattr(self.policy, "takes_first", False):
+            return next((t for t in left if self._can_go_on(t.lane)), None)
+        runnable = [t for t in left if self._can_go_on(t.lane)]
+        if len(runnable) < 2:
+            return runnable[0] if runnable else None
+        chosen = self.policy([t.lane.name for t in runnable])
+        return next(t for t in runnable if t.lane.name == chosen)
+
     def _can_go_on(self, lane: Any) -> bool:
         """Whether the lane, or a lane that it has started, does not have to wait."""
+        if lane.inner is None:
+            wait = lane.waits_for
+            return wait is None or bool(wait.ready())
         return any(not leaf.waits_in_vain for leaf in lane.leaves())

@@ -13,13 +13,17 @@ from pypto_lab.view.graph import Graph, GraphCluster, GraphEdge, GraphNode
 
 _SANS = "Helvetica"
 _POINTS_PER_INCH = 72
+_ROUNDS = "2"
+"""Rounds of Graphviz's search for short edges, times the number of nodes. Small graphs end by themselves before that; a
+graph of a thousand nodes would take a minute for a picture that looks the same."""
 
 
 def to_dot(graph: Graph) -> str:
     """DOT text; ids in it are those of the graph."""
     dot = graphviz.Digraph(graphviz.escape(graph.name), engine="dot")
     dot.attr("graph", rankdir="TB", compound="true", nodesep="0.22", ranksep="0.34", fontname=_SANS, fontsize="13")
-    dot.attr("graph", bgcolor="transparent", pad="0.1")
+    dot.attr("graph", bgcolor="transparent", pad="0.1", nslimit=_ROUNDS, nslimit1=_ROUNDS)
+    dot.attr("graph", pack="16", packmode="graph")  # parts without an edge between them stand in rows, not in one
     dot.attr("node", fixedsize="true", fontname=_SANS, fontsize="10")
     dot.attr("edge", arrowsize="0.6", penwidth="1")
     tree = graph.tree()

@@ -160,6 +160,7 @@ def page(graph: Graph) -> str:
     figure = Figure(graph.svg(engine="own", standalone=False), f"IR graph of {graph.name}", graph.text())
     script = (
         f'<script type="application/json" id="pl-graph-data">{data}</script>'
-        f"<script>{assets.text('viz.js.gz')}</script><script>{assets.text('page.js')}</script>"
+        f'<script type="text/plain" id="pl-graph-library">{assets.text("viz.js.gz")}</script>'
+        f"<script>{assets.text('page.js')}</script>"
     )
     return page_html(graph.name, figure, script)

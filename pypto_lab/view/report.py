@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto_lab.ir.nodes import Program
 from pypto_lab.numerics.compare import Comparison
 from pypto_lab.numerics.diff import DiffReport, Leak
+from pypto_lab.pto.build import Build
 from pypto_lab.torch_codegen.lines import Script
 from pypto_lab.view.graph import Graph, graph
 from pypto_lab.view.heat import ErrorMap, figure
@@ -38,6 +39,9 @@ from pypto_lab.view.parts import (
 )  # fmt: skip
 from pypto_lab.view.words import dims
 from pypto_lab.view.workbench import Workbench
+
+if TYPE_CHECKING:
+    from pypto_lab.pto.machine.findings import Finding
 
 _prefixes = itertools.count()
 _MANY_ULP = 1e6
@@ -63,7 +67,8 @@ class Result:
 
     `report` is the comparison with the golden, None when there was none; `facts` then describe the outputs. `maps` show
     where wrong outputs are off. `choices` say where inputs and golden came from. `outputs` are the tensors by name.
-    `workbench` is there when the run was recorded to be stepped; a notebook then shows it.
+    `workbench` is there when the run was recorded to be stepped; a notebook then shows it. `build` are the artifacts
+    of the stage `pto`, `executed` says what of them was run, `findings` what the machine that ran them saw.
     """
 
     name: str
@@ -78,6 +83,9 @@ class Result:
     arch: str = "a2a3"
     seed: int = 0
     workbench: Workbench | None = None
+    build: Build | None = None
+    executed: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool | None:
@@ -96,18 +104,24 @@ class Result:
             panels.append(("Script", self._script(self.script)))
         if self.graph.nodes:
             panels.append(("Graph", self._graph()))
+        if self.build is not None:
+            panels.append(("Artifacts", _artifacts(self.build)))
         return Report(self.name, self._subtitle(), self._chips(), Tabs(tuple(panels), f"Result of {self.name}"))
 
     def numbers(self) -> Part:
         """The outputs against the golden, or what they hold."""
         parts: list[Part] = []
         if self.report is not None:
+            parts += [_stage_table(self.report)] if self.report.stages else []
             parts.append(_comparison_table(self.report))
             parts += [self._wrong(o.name, o.comparison) for o in self.report.outputs if not o.ok]
             if self.report.leaks is not None:
                 parts.append(_poison(self.report.leaks))
         elif self.facts:
             parts.append(_facts_table(self.facts))
+        parts += [Pre(str(finding)) for finding in self.findings]
+        if self.build is not None:
+            parts += [Text(line, "dim") for line in self.executed]
         parts += [Text(choice, "dim") for choice in self.choices]
         if self.report is not None:
             parts += [Pre(warning) for warning in self.report.warnings]
@@ -144,6 +158,10 @@ class Result:
         return {"text/plain": repr(self), "text/html": to_html(self.part())}
 
     def _subtitle(self) -> str:
+        if self.build is not None:
+            return (
+                f"{self.stage} stage, {self.executed[0].partition(': ptoas')[0] if self.executed else 'not executed'}"
+            )
         how = "lowered by the lab's own passes and " if self.stage == "lowered" else ""
         return f"{self.stage} stage, {how}run as PyTorch, nothing compiled"
 
@@ -151,8 +169,12 @@ class Result:
         chips: list[Chip] = []
         if self.report is None:
             chips.append(Chip("ran, no golden"))
-        elif not self.report.ok and all(o.ok for o in self.report.outputs):
+        elif self.report.refused:
+            chips.append(Chip("refused", False))
+        elif self.report.leaks and all(o.ok for o in self.report.outputs):
             chips.append(Chip("undefined cells leak", False))
+        elif not self.report.ok and all(o.ok for o in self.report.outputs):
+            chips.append(Chip("match, with findings", False))
         else:
             chips.append(Chip("match" if self.report.ok else "mismatch", self.report.ok))
         if self.report is not None:
@@ -206,6 +228,24 @@ def _comparison_row(name: str, found: Comparison) -> tuple[Text, ...]:
         Text(f"{found.rtol:g}"),
         Text(f"{found.atol:g}"),
     )
+
+
+def _stage_table(report: DiffReport) -> Table:
+    """A line a stage: whether it ran, and how far its worst output is off."""
+    rows = []
+    for stage in report.stages:
+        worst = max((o.comparison.max_abs for o in stage.outputs), default=None)
+        verdict = "refused" if stage.refused else "match" if stage.ok else "mismatch"
+        tone = "good" if stage.ok else "wrong"
+        first = stage.message.splitlines()[0] if stage.message else ""
+        rows.append((Text(stage.stage), Text(verdict, tone), Text(_number(worst)), Text(first)))
+    return Table(("stage", "", "max abs", "message"), tuple(rows), frozenset({"max abs"}), "Stages against the golden")
+
+
+def _artifacts(build: Build) -> Part:
+    """The files of a build, and the texts of its kernels."""
+    texts = [Code(build.text(file.name), file.name) for file in build.of_role("pto")]
+    return Stack((Pre(str(build)), *texts))
 
 
 def _ulp(value: float | None) -> str:

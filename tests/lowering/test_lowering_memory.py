@@ -122,6 +122,23 @@ def test_no_tile_is_written_over_one_that_is_read_later(name: str, arch: str) ->
     assert clashes_of(lowered(name, arch).program) == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("arch", ["a2a3", "a5"])
+def test_a_move_has_memory_of_its_own(name: str, arch: str) -> None:
+    """Where source and result of a move lie on the same bytes nothing is moved, and another layout would be read
+    from cells that are half rewritten."""
+    met = [
+        stmt.var.name
+        for function in on_core(lowered(name, arch).program)
+        for stmt in walk(function)
+        if isinstance(stmt, n.Assign) and isinstance(stmt.value, n.OpCall) and stmt.value.op == "tile.move"
+        if isinstance(stmt.value.args[0], n.Var)
+        if (mine := bytes_of(stmt.var)) is not None and (source := bytes_of(stmt.value.args[0])) is not None
+        if meet(mine, source)
+    ]
+    assert met == []
+
+
 def test_the_checker_finds_a_wrong_reuse() -> None:
     """The liveness of this file is no rubber stamp: two live tiles on the same bytes are found."""
     program = lowered("k01_chain_scalars").program

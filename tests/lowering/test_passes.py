@@ -271,3 +271,117 @@ def test_views_with_a_layout_get_strides() -> None:
         found = materialize_tensor_strides.run(program, CONTEXT).functions["f"].params[0].type
         assert [d.value for d in found.view.stride] == wanted  # type: ignore[attr-defined]
         assert materialize_tensor_strides.run(dataclasses.replace(program, functions={}), CONTEXT).functions == {}
+
+
+CHAINED = """
+@pl.jit
+def chained(a: pl.Tensor[[256, 32], pl.BF16], b: pl.Tensor[[32, 256], pl.BF16], e: pl.Tensor[[256, 32], pl.BF16],
+            out: pl.Out[pl.Tensor[[256, 32], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="mm"):
+        first = pl.matmul(a, b, out_dtype=pl.FP32)
+        out[:] = pl.matmul(pl.cast(first, pl.BF16, mode="rint"), e, out_dtype=pl.FP32)
+    return out
+"""
+
+
+def test_a_product_that_becomes_a_factor_stays_on_the_cube() -> None:
+    """256 x 256 FP32 does not fit Acc (a2a3), so parts are narrowed into Mat; where it fits (a5) it is, whole."""
+    generator = torch.Generator().manual_seed(3)
+    values = {
+        "a": torch.randn(256, 32, generator=generator).bfloat16(),
+        "b": torch.randn(32, 256, generator=generator).bfloat16(),
+        "e": (torch.randn(256, 32, generator=generator) * 0.1).bfloat16(),
+        "out": torch.zeros(256, 32),
+    }
+    for arch in ("a2a3", "a5"):
+        program = agree(CHAINED, values, arch)
+        assert {f.func_type for f in program.functions.values()} == {FunctionType.AIC, FunctionType.Orchestration}
+        assert "tile.assemble" in ops(program)
+        assert "tile.cast" not in ops(program)
+
+
+ROUNDS = """
+@pl.jit
+def rounds(a: pl.Tensor[[16, 32], pl.FP16], w: pl.Tensor[[32, 32], pl.FP16],
+           sums: pl.InOut[pl.Tensor[[16, 32], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="mm"):
+        for i in pl.range(3):
+            part = pl.matmul(a, w, out_dtype=pl.FP32)
+            if i == 0:
+                sums[:] = part
+            else:
+                held = sums[0:16, :]
+                sums[:] = pl.add(held, pl.mul(part, 2.0))
+    return sums
+"""
+
+
+def test_what_a_vector_core_loads_again_is_stored_by_it() -> None:
+    """Were the first round's product stored by the cube, nothing would order the next round's load after it."""
+    generator = torch.Generator().manual_seed(4)
+    values = {
+        "a": torch.randn(16, 32, generator=generator).half(),
+        "w": torch.randn(32, 32, generator=generator).half(),
+        "sums": torch.zeros(16, 32),
+    }
+    program = agree(ROUNDS, values)
+    stores = {f.func_type for f in program.functions.values() if "tile.store" in ops_of(f)}
+    assert stores == {FunctionType.AIV}
+
+
+def ops_of(function: n.Function) -> list[str]:
+    return [e.op for e in walk(function) if isinstance(e, n.OpCall)]
+
+
+LOOP_ONLY = """
+@pl.program
+class P:
+    @pl.function(type=pl.FunctionType.InCore)
+    def halves(self, x: pl.Tensor[[32, 64], pl.FP32], out: pl.Out[pl.Tensor[[32, 64], pl.FP32]]) \
+            -> pl.Tensor[[32, 64], pl.FP32]:
+        for i in pl.range(2):
+            t = pl.load(x, [i * 16, 0], [16, 64])
+            done = pl.store(pl.mul(t, 2.0), [i * 16, 0], out)
+        return done
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[32, 64], pl.FP32], out: pl.Out[pl.Tensor[[32, 64], pl.FP32]]) \
+            -> pl.Tensor[[32, 64], pl.FP32]:
+        out = self.halves(x, out)
+        return out
+"""
+
+
+def test_another_name_of_memory_that_only_a_loop_assigns_starts_as_that_memory() -> None:
+    program = agree(LOOP_ONLY, {"x": torch.rand(32, 64), "out": torch.zeros(32, 64)})
+    assert "tile.create" not in ops(program)
+    assert [p.name for p in program.functions["halves"].params] == ["x__ssa_v0", "out__ssa_v0"]
+
+
+CLUSTERED = """
+@pl.program
+class P:
+    @pl.function(type=pl.FunctionType.InCore)
+    def scale(self, x: pl.Tensor[[64, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]) \
+            -> pl.Tensor[[64, 64], pl.FP32]:
+        block = pl.tile.get_block_idx()
+        t = pl.load(x, [block * 16, 0], [16, 64])
+        out = pl.store(pl.mul(t, 3.0), [block * 16, 0], out)
+        return out
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[64, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]) \
+            -> pl.Tensor[[64, 64], pl.FP32]:
+        with pl.cluster():
+            with pl.spmd(core_num=4):
+                out = self.scale(x, out)
+        return out
+"""
+
+
+def test_a_cluster_of_one_spmd_scope_is_a_group_on_its_blocks() -> None:
+    program = agree(CLUSTERED, {"x": torch.rand(64, 64), "out": torch.zeros(64, 64)})
+    (group,) = (f for f in program.functions.values() if f.func_type is FunctionType.Group)
+    (call,) = (e for e in walk(program) if isinstance(e, n.FunctionCall) and e.callee == group.name)
+    assert call.attrs["core_num"] == 4
+    assert not any(isinstance(s, n.SpmdScope) for s in walk(program))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,19 @@ def test_a_stage_names_the_functions_it_changed() -> None:
     assert stages.stage(22).changed == ("mm_rows_aic", "mm_rows_aiv", "mm_rows")
     assert stages.stage(2).changed == ()
     assert set(stages.stage(46).changed) == {"bias_updown"}
+
+
+def test_a_stage_keeps_its_text_and_shares_that_of_an_unchanged_one() -> None:
+    stages = lowered("k17_bias_updown").stages
+    for before, stage in pairwise(stages):
+        assert stage.text == print_program(stage.program), stage.file_name
+        assert stage.text is stage.text
+        if stage.same_as is not None:
+            assert stage.same_as is before
+            assert stage.text is before.text
+            assert stage.changed == ()
+            assert stage.program is before.program
+    assert sum(stage.same_as is None for stage in stages) < len(stages) - 10
 
 
 def test_lowering_stops_where_it_is_told() -> None:

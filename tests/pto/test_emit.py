@@ -122,6 +122,33 @@ def test_what_the_lab_lowers_itself_is_emitted_and_computes_the_golden(kernel: s
     assert computes_the_golden(program, kernel, arch, tmp_path)
 
 
+def test_the_text_does_not_depend_on_where_the_kernel_lies_nor_on_the_run(tmp_path: Path) -> None:
+    """The same bytes every time; locations name the kernel's line."""
+    made = []
+    for folder in ("here", "elsewhere"):
+        copy = tmp_path / folder / "kernel.py"
+        copy.parent.mkdir()
+        copy.write_text((KERNELS / "k17_bias_updown" / "kernel.py").read_text(encoding="utf-8"), encoding="utf-8")
+        own = case(copy)
+        made.append(emit(lower(own.program(own.make_inputs(0)), "a2a3").program)["mm_rows"])
+    assert made[0] == made[1]
+    lines = (KERNELS / "k17_bias_updown" / "kernel.py").read_text(encoding="utf-8").splitlines()
+    matmul = next(line for line in made[0].splitlines() if "pto.tmatmul " in line)
+    place = matmul.partition(' loc("kernel.py":')[2].partition(":")[0]
+    assert "matmul" in lines[int(place) - 1]
+
+
+def test_what_is_checked_names_the_line_of_the_kernel() -> None:
+    own = case(KERNELS / "k09_softmax_rows" / "kernel.py")
+    text = emit(lower(own.program(own.make_inputs(0)), "a2a3").program)["soft_rows"]
+    line = next(line for line in text.splitlines() if "pto.alloc_tile" in line)
+    wrong = line.replace(line.split("addr = ")[1].split()[0], "%odd", 1)
+    changed = text.replace(line, f"%odd = arith.constant 4 : i64\n{wrong}")
+    found = verify(parse(changed, "soft_rows.pto"))
+    assert [d.code for d in found] == ["E606"]
+    assert found[0].note == f"from {line.partition(' loc(')[2].rstrip(')').replace(chr(34), '')}"
+
+
 # --- names, places, files ---------------------------------------------------------------------------------------------
 
 
@@ -220,7 +247,7 @@ def test_the_command_reports_each_build(tmp_path: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
     assert main([str(tmp_path), "--full"]) == 0
     text = capsys.readouterr().out
-    assert "k24_while_branch/a2a3: 2 units" in text
+    assert "k24_while_branch/a2a3 from dump: 2 units" in text
     assert "signatures same, pipes same, 1 kinds of ops differ" in text
     assert "branchy: branchy: pto.tmov x2 here, x1 there" in text
     assert "runs: 1 of 1 compute the golden" in text

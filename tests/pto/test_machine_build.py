@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from pypto_lab.compat.builds import check_build, check_text, main
 from pypto_lab.compat.cases import case
 from pypto_lab.frontend.dump import read_dump
 from pypto_lab.ir.diagnostics import LabError
-from pypto_lab.pto.check import check_build, check_text, main
 from pypto_lab.pto.machine import EXECUTED, run_build
 from pypto_lab.pto.machine.build import arguments_of
 from tests.pto.texts import DATA, KERNELS

@@ -213,3 +213,90 @@ def test_barriers_of_all_cores_let_blocks_wait_for_each_other() -> None:
     result = execute(text.text(), "f", [shared, out], block_num=4)
     assert result.ok
     assert bool((out == 6).all())
+
+
+# --- lanes that write the same elements ------------------------------------------------------------------------------
+
+
+def both_store(number: str, *, at: str = "here", through: str = "") -> str:
+    """Every vector lane stores a tile of `number` (by lane where that is the lane's) to the same rows."""
+    text = Text("f32")
+    text.extra_parameters = ["%__pypto_spmd_subblock_idx: i32"]
+    text.raw(
+        "%lane = arith.index_cast %__pypto_spmd_subblock_idx : i32 to index",
+        "%f = arith.sitofp %__pypto_spmd_subblock_idx : i32 to f32",
+        f"%apart = arith.muli %lane, %{text.c(8)} : index",
+        f"%here = arith.muli %lane, %{text.c(0)} : index",
+    )
+    text.types["f"] = "f32"
+    text.alloc("t", tile(8, 32), 0)
+    text.op("texpands", ["f" if number == "lane" else text.c(number, "f32")], ["t"])
+    if through:
+        text.raw(through)
+    text.op("tstore", ["t"], [text.window(0, (16, 32), (at, 0), (8, 32))])
+    return text.text()
+
+
+def test_lanes_that_write_different_numbers_to_one_place_race() -> None:
+    result = execute(both_store("lane"), "f", [torch.zeros(16, 32)])
+    assert [x.code for x in result.findings] == ["E626"]
+    assert "lanes AIV0 (kernel.py:" in result.findings[0].message
+    assert "and AIV1 both write elements of %arg0" in result.findings[0].message
+
+
+def test_lanes_that_write_the_same_numbers_or_elsewhere_do_not_race() -> None:
+    assert execute(both_store("2.0"), "f", [torch.zeros(16, 32)]).findings == ()
+    assert execute(both_store("lane", at="apart"), "f", [torch.zeros(16, 32)]).findings == ()
+
+
+def test_a_barrier_orders_what_lanes_write() -> None:
+    """Lane 0 writes before it, lane 1 after it."""
+    text = both_store("lane")
+    store = next(line for line in text.splitlines() if "pto.tstore" in line)
+    split = (
+        "%first = arith.constant 0 : index\n"
+        "%is_first = arith.cmpi eq, %lane, %first : index\n"
+        f"scf.if %is_first {{\n{store}\n}}\n"
+        "pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>\n"
+        "%other = arith.cmpi ne, %lane, %first : index\n"
+        f"scf.if %other {{\n{store}\n}}"
+    )
+    out = torch.zeros(16, 32)
+    ordered = execute(text.replace(store, split), "f", [out], verify=False)
+    assert [x.code for x in ordered.findings] == []
+    assert bool((out[:8] == 1).all())
+    loose = split.replace("pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>\n", "")
+    assert [x.code for x in execute(text.replace(store, loose), "f", [out]).findings] == ["E626"]
+
+
+def test_a_tile_that_crosses_orders_what_was_stored_before() -> None:
+    """The cube stores after it has popped what a lane pushed after its own store: they do not race."""
+    shared = tile(ROWS, COLS, "f32", "mat", "nz")
+    slots = "(c2v_consumer_buf = %{0} : i32, v2c_consumer_buf = %ring : i32)"
+    aiv = Text("f32", name="f_aiv")
+    aiv.raw(
+        '%ring = pto.import_reserved_buffer {name = "ring", peer_func = @f_aic} -> i32',
+        f"pto.aiv_initialize_pipe {{dir_mask = 2, slot_size = {SLOT}, slot_num = 2}} " + slots.format(aiv.c(0, "i32")),
+    )
+    aiv.alloc("t", tile(ROWS, COLS), 0)
+    aiv.op("texpands", [aiv.c("1.0", "f32")], ["t"])
+    store = [aiv.window(0, (ROWS, COLS))]
+    aiv.op("tstore", ["t"], store)
+    aiv.line(f"pto.tpush_to_aic(%t : {tile(ROWS, COLS)}) {{split = 0}}")
+    aic = Text("f32", kind="cube", name="f_aic")
+    aic.raw(
+        f'%ring = pto.reserve_buffer {{name = "ring", size = {2 * SLOT}, location = #pto.address_space<mat>, '
+        "auto = false, base = 0} -> i32",
+        f"pto.aic_initialize_pipe {{dir_mask = 2, slot_size = {SLOT}, slot_num = 2}} " + slots.format(aic.c(0, "i32")),
+    )
+    aic.line(f"%p = pto.tpop_from_aiv {{split = 0}} -> {shared}")
+    aic.types["p"] = str(shared)
+    acc = tile(ROWS, COLS, "f32", "acc", "acc")
+    aic.alloc("a", acc, 0)
+    aic.op("tmov", ["p"], ["a"])
+    aic.line("pto.tfree_from_aiv {split = 0}")
+    aic.op("tstore", ["a"], [aic.window(0, (ROWS, COLS))])
+    out = torch.zeros(ROWS, COLS)
+    result = execute(module(aic, aiv), "group", [out], verify=False)
+    assert result.findings == (), [str(x) for x in result.findings]
+    assert bool((out == 1).all())

@@ -41,6 +41,11 @@ else:
         print("out of luck", file=sys.stderr)
         sys.exit(3)
     print("/lib/other.td:7:2: warning: old form", file=sys.stderr)
+    for tree in (a.partition("=")[2] for a in args if a.startswith("--mlir-print-ir-tree-dir")):
+        assert os.path.isdir(tree)
+        os.makedirs(tree + "/builtin_module_no-symbol-name", exist_ok=True)
+        for step in ("1_insert-sync", "0_canonicalize"):
+            open(f"{tree}/builtin_module_no-symbol-name/{step}.mlir", "w").write(step)
     with open(target, "w") as out:
         out.write('#include "pto/pto-inst.hpp"\\nusing namespace pto;\\n__global__ AICORE void f() {}\\n// ')
         out.write(" ".join(a for a in args if a.startswith("-")))
@@ -158,6 +163,16 @@ def test_the_cpp_comes_back_as_written_and_made_private(tmp_path: Path) -> None:
     assert [(w.span.file, w.span.line) for w in done.warnings if w.span] == [("/lib/other.td", 7)]
     assert done.warnings[0].severity is Severity.WARNING
     assert not Path(done.command[1]).exists()
+
+
+def test_the_assemblers_own_passes_go_to_a_folder_that_is_made_for_them(tmp_path: Path) -> None:
+    assembler = good(tmp_path / "bin")
+    assert assemble("module {}", assembler=assembler).passes == ()
+    folder = tmp_path / "out" / "ptoas_passes" / "unit"
+    done = assemble("module {}", name="unit", assembler=assembler, passes=folder)
+    assert [p.name for p in done.passes] == ["0_canonicalize.mlir", "1_insert-sync.mlir"]
+    assert all(folder in p.parents for p in done.passes)
+    assert f"--mlir-print-ir-tree-dir={folder}" in done.command
 
 
 def refused(text: str, assembler: Assembler, **options: float) -> LabError:

@@ -441,3 +441,152 @@ def test_a_wrapper_with_everything_compiles_and_a_wrong_call_does_not(tmp_path: 
         assert syntax_errors(kernel_wrapper(function, assembled), tmp_path, *defines) == ""
     short = fifo_text(endpoint("TPUSH"), endpoint("TPOP"), parameters=parameters.replace(", int32_t v6", ""))
     assert "too many arguments" in syntax_errors(kernel_wrapper(function, short), tmp_path, "-D__aicore__=")
+
+
+# --- every branch of the rules, read by a compiler in every build -----------------------------------------------------
+
+BUILDS = {"simulator": ("-D__CPU_SIM",), "cost model": ("-D__aicore__=", "-D__COSTMODEL"), "device": ("-D__aicore__=",)}
+LANE = op("tile.get_subblock_idx")
+BLOCK = op("tile.get_block_idx")
+BUFFER = tensor("__gm_pipe_buffer", 64)
+
+
+def _context() -> n.Param:
+    return n.Param(var=n.Var(name="ctx", type=HandleType("pld.CommCtx")))
+
+
+BRANCHES: dict[str, tuple[n.Function, str, str]] = {
+    "nothing": (kernel(), "", "f();"),
+    "tensors and scalars": (
+        kernel(scalar("a"), tensor("x", 4), scalar("i", d.INT8), scalar("b", d.BF16)),
+        "__gm__ float* x, float a, int8_t i, bfloat16_t b",
+        "f(x, a, i, b);",
+    ),
+    "a context": (kernel(_context(), tensor("x", 4)), "__gm__ float* x, __gm__ int64_t* c", "f(x, ctx);"),
+    "dimensions": (
+        kernel(tensor("x", symbol("M"), binary("Add", symbol("K"), 2)), scalar("a")),
+        "__gm__ float* x, float a, int64_t m, int64_t k",
+        "f(x, a, M, K);",
+    ),
+    "a packed dimension": (
+        kernel(tensor("x", 4, symbol("M"), dtype=d.FP4)),
+        "__gm__ float4_e2m1x2_t* x, int64_t m",
+        "f(x, M);",
+    ),
+    "the block": (
+        kernel(tensor("x", 4), body=(BLOCK,)),
+        "__gm__ float* x, int32_t i, int32_t n",
+        "f(x, __pypto_spmd_block_idx, __pypto_spmd_block_num);",
+    ),
+    "the lane": (
+        kernel(tensor("x", 4), body=(LANE,)),
+        "__gm__ float* x, int32_t l",
+        "f(x, __pypto_spmd_subblock_idx);",
+    ),
+    "block and lane": (
+        kernel(tensor("x", 4), body=(LANE, BLOCK)),
+        "__gm__ float* x, int32_t i, int32_t n, int32_t l",
+        "f(x, __pypto_spmd_block_idx, __pypto_spmd_block_num, __pypto_spmd_subblock_idx);",
+    ),
+    "raw words": (
+        kernel(tensor("x", 4), body=(op("pld.system.defer_wait"),)),
+        "__gm__ float* x, __gm__ int64_t* w",
+        "f(x, args);",
+    ),
+    "a buffer cut by block": (
+        kernel(BUFFER, body=(BLOCK,)),
+        "__gm__ float* b, int32_t i, int32_t n",
+        "f(__gm_pipe_buffer, __pypto_spmd_block_idx, __pypto_spmd_block_num);",
+    ),
+    "a split push": (kernel(tensor("x", 4), body=(PUSH,)), "__gm__ float* x", "f(x, __pypto_spmd_subblock_idx);"),
+    "a split push and its own lane": (
+        kernel(tensor("x", 4), body=(PUSH, LANE)),
+        "__gm__ float* x, int32_t v7",
+        "f(x, __pypto_spmd_subblock_idx);",
+    ),
+    "a split push, no parameters": (kernel(body=(PUSH,)), "", "f(__pypto_spmd_subblock_idx);"),
+    "a split pop and the block": (
+        kernel(tensor("x", 4), body=(POP, BLOCK)),
+        "__gm__ float* x, int32_t i, int32_t n",
+        "f(x, __pypto_spmd_block_idx, __pypto_spmd_block_num, __pypto_spmd_subblock_idx);",
+    ),
+}
+
+
+def assembled_for(function: n.Function, parameters: str) -> str:
+    identity = identity_of(function)
+    calls = [endpoint("TPUSH")] * identity.pushes + [endpoint("TPOP")] * identity.pops
+    return fifo_text(*calls, parameters=parameters).replace("(v1);", "(0);")
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_every_branch_compiles_in_every_build(branch: str, build: str, tmp_path: Path) -> None:
+    function, parameters, call = BRANCHES[branch]
+    text = kernel_wrapper(function, assembled_for(function, parameters))
+    assert call in text
+    assert syntax_errors(text, tmp_path, *BUILDS[build]) == ""
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_quiet_sibling_compiles_with_its_share_of_the_buffer(build: str, tmp_path: Path) -> None:
+    quiet = kernel(tensor("x", 4), BUFFER, kind=FunctionType.AIC, name="f")
+    reader = kernel(tensor("x", 4), BUFFER, body=(BLOCK,), name="reader")
+    program = group(quiet, reader)
+    text = kernel_wrapper(
+        quiet, fifo_text(parameters="__gm__ float* x, __gm__ float* b").replace("(v1);", "(0);"), program
+    )
+    assert "__gm_pipe_buffer += static_cast<int64_t>(__pypto_spmd_block_idx) *" in text
+    assert "f(x, __gm_pipe_buffer);" in text
+    assert '#include "intrinsic.h"' in text
+    assert syntax_errors(text, tmp_path, *BUILDS[build]) == ""
+
+
+@pytest.mark.parametrize("form", ["split push", "lane"])
+def test_the_lane_is_read_in_every_build_and_only_its_use_depends_on_it(form: str) -> None:
+    function = kernel(tensor("x", 4), body=(PUSH,) if form == "split push" else (LANE,))
+    text = kernel_entry(function)
+    before = text[: text.index("get_sub_block_id(args)")]
+    assert before.count("#if") == before.count("#endif")
+    assert inner_call(text) == "f(x, __pypto_spmd_subblock_idx);"
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_devices_get_the_lane_and_simulators_the_plain_endpoint(build: str, tmp_path: Path) -> None:
+    """The declarations at hand have no lane overload under the simulators, and the device's is checked by its use."""
+    function = kernel(tensor("x", 4), body=(PUSH,))
+    text = kernel_wrapper(function, assembled_for(function, "__gm__ float* x"))
+    seen = _preprocessed(text, tmp_path, *BUILDS[build])
+    assert ("v8, __pypto_fifo_subblock_idx)" in seen) == (build == "device")
+    assert ("(v9, v8);" in seen) == (build != "device")
+
+
+def _preprocessed(text: str, folder: Path, *defines: str) -> str:
+    assert syntax_errors(text, folder, *defines) == ""
+    assert COMPILER is not None
+    flags = ["-E", "-P", "-std=c++20", f"-I{folder}", "-D__DAV_VEC__", *defines]
+    done = subprocess.run(
+        [COMPILER, *flags, str(folder / "wrapper.cpp")], capture_output=True, text=True, timeout=120, check=True
+    )
+    return done.stdout
+
+
+def test_headers_come_once_however_often_the_assembler_names_them() -> None:
+    head = '#include "pto/pto-inst.hpp"\n#include <pto/pto-inst.hpp> // again\n'
+    head += '  #  include "tensor.h"\n#include <cstdint>\n'
+    assembled = head + "using namespace pto;\nusing namespace pto; // again\n" + fifo_text("return;")
+    text = kernel_wrapper(kernel(tensor("x", 4)), assembled)
+    for line in ("#include <pto/pto-inst.hpp>", '#include "tensor.h"', "#include <cstdint>", "using namespace pto;"):
+        assert text.count(line) == 1
+    assert text.count("pto-inst.hpp") == 1
+    assert '#include "intrinsic.h"' not in text
+
+
+def test_helper_functions_stay_private_device_functions() -> None:
+    helper = "AICORE inline int g(int a) { return a; }\n"
+    text = preprocess(helper + 'extern "C" __global__ AICORE void f() {}\n__global__ AICORE void h();\n')
+    assert text.splitlines() == [
+        "__aicore__ inline int g(int a) { return a; }",
+        "static __aicore__ void f() {}",
+        "static __aicore__ void h();",
+    ]

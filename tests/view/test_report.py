@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import pypto_lab as lab
-from pypto_lab.cell import UserMistake
 from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import LabError
@@ -102,16 +101,22 @@ def test_two_reports_in_one_page_share_no_id(right: Result) -> None:
     assert not one & two
 
 
-def test_a_stage_that_is_not_built_is_told() -> None:
-    with pytest.raises(LabError, match="not built yet"):
-        run_case(lab.case(KERNEL), Options(stage="pto"))
+def test_a_compiled_result_shows_its_artifacts_and_what_was_executed() -> None:
+    result = run_case(lab.case(KERNEL), Options(stage="pto"))
+    assert result.ok
+    assert isinstance(result.part().body, Tabs)
+    assert [name for name, _ in result.part().body.panels] == ["Numbers", "Graph", "Artifacts"]
+    shown = repr(result)
+    assert "executed: .pto interpreted by pypto_lab (not ptoas, not device)" in shown
+    assert "only written, executed by nobody" in shown
 
 
 def test_an_output_that_does_not_exist_is_told(tmp_path: Path) -> None:
     path = tmp_path / "k.py"
     path.write_text(KERNEL.read_text().replace('OUTPUTS = ["out"]', 'OUTPUTS = ["x"]'))
-    with pytest.raises(UserMistake, match="no output `x`; its outputs are out"):
+    with pytest.raises(LabError, match="has no output x") as found:
         run_case(lab.case(path))
+    assert "its outputs are out" in (found.value.diagnostics[0].hint or "")
 
 
 def test_facts_leave_out_what_is_not_finite() -> None:

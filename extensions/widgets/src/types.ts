@@ -1,5 +1,6 @@
 // What Python sends to draw a graph (`pypto_lab/view/draw.py`, payload).
 import type { Viz } from "@viz-js/viz";
+import type { Layout } from "./layout";
 
 export interface GraphPayload {
   readonly name: string;
@@ -13,4 +14,5 @@ export interface GraphPayload {
 
 declare global {
   var PyptoLabViz: { readonly instance: () => Promise<Viz> } | undefined;
+  var PyptoLabLayout: Layout | undefined;
 }

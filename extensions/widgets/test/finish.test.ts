@@ -1,7 +1,8 @@
 import "../src/viz";
 import { expect, test } from "vitest";
-import { finish } from "../src/finish";
+import { build, finish } from "../src/finish";
 import { makeFoldable } from "../src/graph";
+import { Layout } from "../src/layout";
 import type { GraphPayload } from "../src/types";
 
 const payload: GraphPayload = {
@@ -49,7 +50,7 @@ test("the picture scales and is named", async () => {
 test("clusters fold and folded nodes unfold, by click and by Enter", async () => {
   const svg = await drawn();
   const asked: string[] = [];
-  makeFoldable(svg, (cluster) => asked.push(cluster));
+  for (const group of svg.querySelectorAll("g")) makeFoldable(group, (cluster) => asked.push(cluster));
   const cluster = svg.querySelector<SVGGElement>('[data-node="c0"]');
   cluster?.dispatchEvent(new Event("click"));
   svg
@@ -57,4 +58,51 @@ test("clusters fold and folded nodes unfold, by click and by Enter", async () =>
     ?.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", cancelable: true }));
   expect(asked).toEqual(["c0", "n1"]);
   expect(cluster?.getAttribute("aria-expanded")).toBe("true");
+});
+
+test("a picture built in slices is the picture", async () => {
+  const viz = await globalThis.PyptoLabViz!.instance();
+  const place = document.createElement("div");
+  const seen: string[] = [];
+  const svg = await build(viz.renderString(payload.dot, { format: "svg" }), payload, place, (group) => seen.push(group.dataset["node"] ?? "edge"));
+  expect(place.firstElementChild).toBe(svg);
+  expect(seen.sort()).toEqual(["c0", "edge", "n0", "n1"]);
+  expect(svg?.querySelectorAll("g.node").length).toBe(2);
+  expect(svg?.querySelector("g.edge title")?.textContent).toBe("a: load to inner");
+  expect(svg?.getAttribute("role")).toBe("img");
+});
+
+/** A worker that answers with what `answer` makes of a request, or fails as a host does that forbids it. */
+function fakeWorker(answer: ((id: number, dot: string) => unknown) | null): Worker {
+  const worker = {
+    postMessage: ([id, dot]: [number, string]): void =>
+      queueMicrotask(() => {
+        if (answer) worker.onmessage?.({ data: answer(id, dot) });
+        else worker.onerror?.({ preventDefault: () => undefined });
+      }),
+    onmessage: undefined as ((event: unknown) => void) | undefined,
+    onerror: undefined as ((event: unknown) => void) | undefined,
+    terminate: (): void => undefined,
+  };
+  return worker as unknown as Worker;
+}
+
+test("a layout is asked of the worker, and its refusal is an error", async () => {
+  const layout = new Layout(() => fakeWorker((id, dot) => (dot === "bad" ? [id, null, "no graph"] : [id, `<svg>${dot}</svg>`, null])));
+  const library = (): Promise<string> => Promise.resolve("");
+  expect(await Promise.all(["a", "b"].map((dot) => layout.svg(dot, library)))).toEqual(["<svg>a</svg>", "<svg>b</svg>"]);
+  await expect(layout.svg("bad", library)).rejects.toThrow("no graph");
+});
+
+test.each([
+  ["makes none", (): Worker => { throw new Error("forbidden"); }],
+  ["lets none run", (): Worker => fakeWorker(null)],
+])("where the host %s, the page lays out itself", async (_, make) => {
+  expect(await new Layout(make).svg("digraph { a -> b }", () => Promise.resolve(""))).toContain('class="edge"');
+});
+
+test("a library that does not come is asked for again", async () => {
+  const layout = new Layout(() => fakeWorker((id) => [id, "<svg/>", null]));
+  await expect(layout.svg("a", () => Promise.reject(new Error("no kernel")))).rejects.toThrow("no kernel");
+  expect(await layout.svg("a", () => Promise.resolve(""))).toBe("<svg/>");
 });

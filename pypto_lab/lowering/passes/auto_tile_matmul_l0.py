@@ -2,7 +2,11 @@
 
 Follows from: Left, Right and Acc are small. Along K the parts are added up in one accumulator, in a pipelined loop
 that extracts the factors of each part; along M and N each part is a product of its own, which only works for a result
-that is stored. Half of Left and Right is used, so that two parts fit side by side.
+that leaves the accumulator: to global memory, or to Mat where it is narrowed to a factor of another product. Half of
+Left and Right is used, so that two parts fit side by side.
+
+A product that is narrowed to a factor of another one stays on the cube even where it fits: the way from the
+accumulator to Mat narrows it, and no vector core is asked.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pypto_lab.ir import arith
+from pypto_lab.ir import arith, dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import ForKind, MemorySpace
 from pypto_lab.ir.types import TileType, constant_dims
@@ -20,7 +24,7 @@ from pypto_lab.lowering.functions import map_bodies
 from pypto_lab.lowering.names import plain_name
 from pypto_lab.lowering.passes.lower_pipeline_loops import STAGES
 from pypto_lab.lowering.target import Target
-from pypto_lab.lowering.tile_forms import dims
+from pypto_lab.lowering.tile_forms import create_tile, dims
 from pypto_lab.lowering.tile_rewriter import TileRewriter, is_on_core
 from pypto_lab.lowering.uses import expressions, statements
 
@@ -30,6 +34,9 @@ DEPTH = 2
 """Parts whose factors are on the chip at the same time."""
 _Block = Callable[[n.Var, n.Var], n.Var]
 _PRODUCTS = {"tile.matmul": 0, "tile.matmul_acc": 1}
+"""Products, and how many operands come before their factors."""
+_NARROW = (dtypes.BF16, dtypes.FP16)
+_TIES_TO_EVEN = ("rint", 1)
 
 
 def run(program: n.Program, context: Context) -> n.Program:
@@ -41,7 +48,8 @@ def run(program: n.Program, context: Context) -> n.Program:
             for s in statements(function.body or ())
             if isinstance(s, n.Assign) and (parts := _parts_of(s, context)) is not None
         }
-        return _Tiler(function, context, wanted).run() if wanted else function
+        narrowed = _narrowed(function)
+        return _Tiler(function, context, wanted, narrowed).run() if wanted or narrowed else function
 
     return map_bodies(program, change)
 
@@ -85,8 +93,9 @@ def _parts_of(stmt: n.Assign, context: Context) -> _Parts | None:
     if fits:
         return None
     best = _best(m, k, columns, bits, wide, room)
-    if best is None or left.stated_valid is not None or right.stated_valid is not None:
-        why = "its factors are only partly valid" if best is not None else f"no multiples of {BOX} divide it"
+    whole = _is_whole(left, 1) and _is_whole(right, 0)
+    if best is None or not whole:
+        why = "what it sums up is only partly valid" if best is not None else f"no multiples of {BOX} divide it"
         context.refuse(
             "E820",
             f"the product [{m}, {k}] x [{k}, {columns}] does not fit the cube of {room.name} and {why}",
@@ -94,6 +103,12 @@ def _parts_of(stmt: n.Assign, context: Context) -> _Parts | None:
             hint="compute it in parts with pl.matmul and pl.matmul_acc",
         )
     return best
+
+
+def _is_whole(tile: TileType, axis: int) -> bool:
+    """Whether a tile is valid along all of an axis, so that every part of it is."""
+    valid = tile.stated_valid
+    return valid is None or arith.constant(valid[axis]) == arith.constant(tile.shape[axis])
 
 
 def _best(m: int, k: int, columns: int, bits: int, wide: int, room: Target) -> _Parts | None:
@@ -115,18 +130,67 @@ def _divisors(extent: int) -> list[int]:
     return [d for d in range(BOX, extent + 1, BOX) if extent % d == 0]
 
 
+def _readers(function: n.Function, var: n.Var) -> list[n.Stmt]:
+    """The statements that read a variable, one that reads it twice twice."""
+    body = function.body or ()
+    return [s for s in statements(body) for e in expressions(s) if any(a is var for a in getattr(e, "args", (e,)))]
+
+
+def _narrowed(function: n.Function) -> set[n.Stmt]:
+    """Casts that the way from the accumulator to Mat makes (it narrows with ties to even): of a product, read by
+    nothing but products that take it as a factor."""
+    products = {
+        s.var
+        for s in statements(function.body or ())
+        if isinstance(s, n.Assign) and isinstance(s.value, n.OpCall) and s.value.op in _PRODUCTS
+    }
+    found: set[n.Stmt] = set()
+    for stmt in statements(function.body or ()):
+        call = stmt.value if isinstance(stmt, n.Assign) else None
+        if not isinstance(stmt, n.Assign) or not isinstance(call, n.OpCall) or call.op != "tile.cast":
+            continue
+        type_ = stmt.var.type
+        narrows = isinstance(type_, TileType) and type_.dtype in _NARROW and type_.stated_valid is None
+        of_product = call.args[0] in products and call.kwargs.get("mode") in _TIES_TO_EVEN
+        readers = _readers(function, stmt.var)
+        if narrows and of_product and readers and all(_takes_as_factor(r, stmt.var) for r in readers):
+            found.add(stmt)
+    return found
+
+
+def _takes_as_factor(stmt: n.Stmt, var: n.Var) -> bool:
+    call = stmt.value if isinstance(stmt, n.Assign) else None
+    return isinstance(call, n.OpCall) and call.op in _PRODUCTS and var not in call.args[: _PRODUCTS[call.op]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    """Where the parts of a product go: the memory they are put into, and how a part at (row, column) gets there,
+    which gives the memory its next name."""
+
+    memory: n.Var
+    put: Callable[[n.Expr, tuple[n.Expr, n.Expr], n.Var], n.Var]
+
+
 class _Tiler(TileRewriter):
-    def __init__(self, function: n.Function, context: Context, wanted: dict[n.Var, _Parts]) -> None:
+    def __init__(
+        self, function: n.Function, context: Context, wanted: dict[n.Var, _Parts], narrowed: set[n.Stmt]
+    ) -> None:
         super().__init__(function, context)
         self.wanted = wanted
-        self.stored: set[n.Stmt] = set()
+        self.narrowed = narrowed
+        self.gone: set[n.Stmt] = set()
+        """Statements whose work the parts of a product have taken over."""
 
     def one(self, stmt: n.Stmt, into: Sequence[n.Var] = ()) -> None:
-        if stmt not in self.stored:
+        if stmt not in self.gone:
             super().one(stmt, into)
 
     def assign(self, stmt: n.Assign) -> None:
         parts = self.wanted.get(stmt.var)
+        if stmt in self.narrowed:
+            self.narrow(stmt)
+            return
         if parts is None:
             super().assign(stmt)
             return
@@ -218,44 +282,71 @@ class _Tiler(TileRewriter):
     # --- along M and N -----------------------------------------------------------------------------------------------
 
     def blocks(self, stmt: n.Assign, parts: _Parts, factors: tuple[n.Expr, n.Expr]) -> None:
-        """A result too large for the accumulator: each part of it is stored by itself."""
-        store = self.only_store(stmt, parts)
-        call = store.value
-        assert isinstance(call, n.OpCall) and isinstance(call.args[1], n.MakeTuple)
+        """A result too large for the accumulator: each part of it leaves by itself, to global memory or to Mat."""
+        reader, sink = self.sink_of(stmt, parts)
+
+        def inner(row: n.Var, memory: n.Var) -> n.Var:
+            def part(column: n.Var, held: n.Var) -> n.Var:
+                total = self.summed(stmt, parts, factors, (row, column), None)
+                return sink.put(total, (row, column), held)
+
+            return self.looped(parts.n, parts.part_n, "n0", memory, part)
+
+        self.vars[reader.var] = self.looped(parts.m, parts.part_m, "m0", sink.memory, inner)
+        self.gone.add(reader)
+
+    def sink_of(self, stmt: n.Assign, parts: _Parts) -> tuple[n.Assign, _Sink]:
+        """The one statement that reads a product, and where the parts go in its place. Raises LabError where there is
+        no such statement."""
+        readers = _readers(self.function, stmt.var)
+        reader = readers[0] if len(readers) == 1 else None
+        whole = isinstance(stmt.value, n.OpCall) and stmt.value.op == "tile.matmul"
+        if whole and isinstance(reader, n.Assign) and isinstance(reader.value, n.OpCall):
+            if reader.value.op == "tile.store" and len(reader.value.args) == 3:
+                return reader, self.stored_parts(reader, reader.value)
+            if reader in self.narrowed:
+                return reader, self.kept_parts(reader)
+        capacity = self.context.target.capacity[MemorySpace.Acc]
+        self.context.refuse(
+            "E820",
+            f"the product [{parts.m}, {parts.n}] does not fit Acc ({capacity} bytes) and is not only stored",
+            stmt.span,
+            hint="store it, cast it to a factor of another product, or compute parts of it one by one",
+        )
+
+    def stored_parts(self, store: n.Assign, call: n.OpCall) -> _Sink:
+        """Parts are stored where the whole would be."""
+        assert isinstance(call.args[1], n.MakeTuple)
         offsets = [self.visit_expr(o) for o in call.args[1].elements]
         target = self.visit_expr(call.args[2])
         assert isinstance(target, n.Var)
 
-        def inner(row: n.Var, memory: n.Var) -> n.Var:
-            return self.looped(
-                parts.n,
-                parts.part_n,
-                "n0",
-                memory,
-                lambda column, held: self.block_at(stmt, store, parts, factors, (row, column), offsets, held),
-            )
+        def put(total: n.Expr, at: tuple[n.Expr, n.Expr], held: n.Var) -> n.Var:
+            place = (*offsets[:-2], arith.add(offsets[-2], at[0]), arith.add(offsets[-1], at[1]))
+            new = self.make("tile.store", total, dims(place), held, **call.kwargs)
+            return self.emit(f"{plain_name(store.var.name)}__store", dataclasses.replace(new, type=store.var.type))
 
-        final = self.looped(parts.m, parts.part_m, "m0", target, inner)
-        self.vars[store.var] = final
-        self.stored.add(store)
+        return _Sink(target, put)
 
-    def block_at(
-        self,
-        stmt: n.Assign,
-        store: n.Assign,
-        parts: _Parts,
-        factors: tuple[n.Expr, n.Expr],
-        at: tuple[n.Var, n.Var],
-        offsets: list[n.Expr],
-        memory: n.Var,
-    ) -> n.Var:
-        """Computes the part at (row, column) and stores it; returns the memory's new name."""
-        total = self.summed(stmt, parts, factors, at, None)
-        call = store.value
-        assert isinstance(call, n.OpCall)
-        place = (*offsets[:-2], arith.add(offsets[-2], at[0]), arith.add(offsets[-1], at[1]))
-        new = self.make("tile.store", total, dims(place), memory, **call.kwargs)
-        return self.emit(f"{plain_name(store.var.name)}__store", dataclasses.replace(new, type=store.var.type))
+    def kept_parts(self, narrowed: n.Assign) -> _Sink:
+        """Parts are narrowed into one tile in Mat, from which the next product takes its factors."""
+        type_ = narrowed.var.type
+        assert isinstance(type_, TileType)
+        name = plain_name(narrowed.var.name)
+        scratch = self.emit(f"{name}_Mat", create_tile(type_.shape, type_.dtype, MemorySpace.Mat, self.span))
+
+        def put(total: n.Expr, at: tuple[n.Expr, n.Expr], held: n.Var) -> n.Var:
+            new = self.make("tile.assemble", held, total, dims(at))
+            return self.emit(f"{name}_Mat", dataclasses.replace(new, type=held.type))
+
+        return _Sink(scratch, put)
+
+    def narrow(self, stmt: n.Assign) -> None:
+        """A whole product narrowed into a tile in Mat."""
+        assert isinstance(stmt.value, n.OpCall)
+        sink = self.kept_parts(stmt)
+        zero = n.const(0)
+        self.vars[stmt.var] = sink.put(self.visit_expr(stmt.value.args[0]), (zero, zero), sink.memory)
 
     def looped(self, stop: int, step: int, name: str, memory: n.Var, body: _Block) -> n.Var:
         """A loop over parts that carries the memory they are stored to."""
@@ -285,25 +376,3 @@ class _Tiler(TileRewriter):
             )
         )
         return result
-
-    def only_store(self, stmt: n.Assign, parts: _Parts) -> n.Assign:
-        """The one store that reads a product. Raises LabError where something else reads it too."""
-        readers = [
-            s
-            for s in statements(self.function.body or ())
-            for e in expressions(s)
-            if any(a is stmt.var for a in getattr(e, "args", (e,)))
-        ]
-        store = readers[0] if len(readers) == 1 else None
-        plain = isinstance(store, n.Assign) and isinstance(store.value, n.OpCall) and store.value.op == "tile.store"
-        whole = isinstance(stmt.value, n.OpCall) and stmt.value.op == "tile.matmul"
-        if not plain or not whole or len(store.value.args) > 3:  # type: ignore[union-attr]
-            capacity = self.context.target.capacity[MemorySpace.Acc]
-            self.context.refuse(
-                "E820",
-                f"the product [{parts.m}, {parts.n}] does not fit Acc ({capacity} bytes) and is not only stored",
-                stmt.span,
-                hint="store it, or compute parts of it one by one",
-            )
-        assert isinstance(store, n.Assign)
-        return store

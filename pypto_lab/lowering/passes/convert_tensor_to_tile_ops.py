@@ -34,6 +34,7 @@ from pypto_lab.lowering.tile_forms import (
     tile_form,
     zeros,
 )
+from pypto_lab.lowering.tile_rewriter import joined_type
 from pypto_lab.lowering.uses import expressions, statements
 from pypto_lab.ops.record import make_call
 
@@ -355,8 +356,8 @@ class _Converter(Rewriter):
             values.append(last)
         self.restore(before)
         results = []
-        for old, first in zip(stmt.return_vars, values[0], strict=True):
-            type_ = first.type if isinstance(first.type, TileType) else self.type(old.type)
+        for old, first, second in zip(stmt.return_vars, *values, strict=True):
+            type_ = joined_type(first.type, second.type) if isinstance(first.type, TileType) else self.type(old.type)
             result = n.Var(name=old.name, type=type_, span=old.span)
             self.bound(old, result)
             results.append(result)
@@ -423,7 +424,7 @@ class _Converter(Rewriter):
         op = tile_form(call)
         if op is None:
             self.context.refuse("E809", f"`{call.op}` has no tile form yet", call.span or stmt.span)
-        args = [self.vector(a) for a in call.args]
+        args = self.of_one_rank([self.vector(a) for a in call.args])
         place = scratch_index(op)
         tiles = [a.type for a in args if isinstance(a.type, TileType)]
         if place is not None and place >= len(args) and tiles:
@@ -434,6 +435,18 @@ class _Converter(Rewriter):
         attrs = {k: self._value(v) for k, v in call.kwargs.items() if op.attr(k) is not None}
         self.result(stmt, self.make(op.name, *args, **attrs))
 
+    def of_one_rank(self, args: list[n.Expr]) -> list[n.Expr]:
+        """Operands with leading axes of one where another operand has more axes, as tensors are broadcast."""
+        rank = max((a.type.rank for a in args if isinstance(a.type, TileType)), default=0)
+        return [self.widened(a, rank) for a in args]
+
+    def widened(self, tile: n.Expr, rank: int) -> n.Expr:
+        if not isinstance(tile.type, TileType) or tile.type.rank == rank:
+            return tile
+        shape = (*(n.const(1) for _ in range(rank - tile.type.rank)), *tile.type.shape)
+        name = tile.name if isinstance(tile, n.Var) else "tile"
+        return self.emit(f"{name}_wide", self.make("tile.reshape", tile, dims(shape)))
+
     def result(self, stmt: n.Assign, value: n.OpCall) -> None:
         self.keep(stmt.var, self.emit(f"{plain_name(stmt.var.name)}__tile", value))
 
@@ -443,6 +456,24 @@ class _Converter(Rewriter):
         self.require_constant(stmt.var, shape.elements)
         space = MemorySpace.Acc if stmt.var in self.accumulators else MemorySpace.Vec
         self.result(stmt, create_tile(shape.elements, call.kwargs["dtype"], space, self.span))
+
+    def op_create_l1(self, stmt: n.Assign, call: n.OpCall) -> None:
+        """A tile in Mat that is filled in place and then multiplied."""
+        shape = call.args[0]
+        assert isinstance(shape, n.MakeTuple)
+        self.require_constant(stmt.var, shape.elements)
+        if call.kwargs.get("transpose"):
+            self.context.refuse("E809", "`tensor.create_l1` with transpose has no tile form yet", stmt.span)
+        self.result(stmt, create_tile(shape.elements, call.kwargs["dtype"], MemorySpace.Mat, self.span))
+
+    def op_gather_row(self, stmt: n.Assign, call: n.OpCall) -> None:
+        """Rows go from global memory straight into the tile they are collected in, wherever that lies."""
+        source = call.args[1]
+        if not self.is_global(source):
+            hint = "gather from a tensor in global memory"
+            self.context.refuse("E806", "rows are gathered from a value on the chip", stmt.span, hint)
+        rest = [self.visit_expr(a) for a in call.args[1:]]
+        self.result(stmt, self.make("tile.gather_row", self.vector(call.args[0]), *rest, **call.kwargs))
 
     def op_slice(self, stmt: n.Assign, call: n.OpCall) -> None:
         source, shape, offsets = call.args[:3]

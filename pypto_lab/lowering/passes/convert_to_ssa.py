@@ -11,25 +11,28 @@ import dataclasses
 from collections.abc import Sequence
 
 from pypto_lab.ir import nodes as n
+from pypto_lab.ir.equal import types_equal
 from pypto_lab.ir.types import ScalarType, TensorType, TileType
 from pypto_lab.ir.visitor import Rewriter
 from pypto_lab.lowering.context import Context
 from pypto_lab.lowering.functions import map_bodies
-from pypto_lab.lowering.uses import definitions, exposed, statements
+from pypto_lab.lowering.memory_effects import Roots
+from pypto_lab.lowering.uses import definitions, exposed, exposed_after, statements
 from pypto_lab.ops.record import make_call
 
 
 def run(program: n.Program, context: Context) -> n.Program:
     symbols = set(program.symbols.values())
-    return map_bodies(program, lambda function: _Ssa(function, symbols, context).run())
+    return map_bodies(program, lambda function: _Ssa(function, program, symbols, context).run())
 
 
 class _Ssa(Rewriter):
     """Rewrites one function. `vars` is the value each source variable holds at the current statement."""
 
-    def __init__(self, function: n.Function, symbols: set[n.Var], context: Context) -> None:
+    def __init__(self, function: n.Function, program: n.Program, symbols: set[n.Var], context: Context) -> None:
         super().__init__()
         self.function = function
+        self.program = program
         self.symbols = symbols
         self.context = context
         self.versions: dict[str, int] = {}
@@ -67,8 +70,8 @@ class _Ssa(Rewriter):
 
     def block(self, body: Sequence[n.Stmt]) -> n.Body:
         out: list[n.Stmt] = []
-        for i, stmt in enumerate(body):
-            self.later.append(exposed(body[i + 1 :]))
+        for stmt, later in zip(body, exposed_after(body), strict=True):
+            self.later.append(later)
             out.extend(self.one(stmt))
             self.later.pop()
         return tuple(out)
@@ -186,10 +189,14 @@ class _Ssa(Rewriter):
 
     def undefined(self, var: n.Var, loop: n.For | n.While) -> n.Stmt:
         """A start value for a variable that is read after a loop but assigned only inside: it is undefined if the loop
-        never runs. Raises LabError for a type that has no such value."""
+        never runs. Another name of memory that is known before (what a store returns) starts as that memory. Raises
+        LabError for a type that has no such value."""
         type_ = self.type(var.type)
         value: n.Expr | None = None
-        if isinstance(type_, ScalarType):
+        memory = Roots(loop.body, self.known, self.program).of(var) if isinstance(type_, TensorType) else None
+        if memory is not None and types_equal(memory.type, var.type):
+            value = self.vars.get(memory, memory)
+        elif isinstance(type_, ScalarType):
             value = n.const(0.0 if type_.dtype.is_float else 0, type_.dtype, span=loop.span)
         elif isinstance(type_, (TileType, TensorType)):
             shape = n.MakeTuple(elements=type_.shape, type=n.INDEX)

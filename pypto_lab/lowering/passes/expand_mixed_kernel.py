@@ -22,7 +22,7 @@ from pypto_lab.lowering.dead_code import without_dead_code
 from pypto_lab.lowering.functions import typed, with_functions
 from pypto_lab.lowering.memory_effects import Roots, written_argument
 from pypto_lab.lowering.names import Names, plain_name
-from pypto_lab.lowering.sides import Affinity, affinity, sides_of
+from pypto_lab.lowering.sides import Affinity, affinity, sides_of, synchronises
 from pypto_lab.lowering.tile_forms import tile_bytes
 from pypto_lab.lowering.tile_rewriter import TileRewriter
 from pypto_lab.lowering.uses import reads, statements
@@ -101,7 +101,7 @@ class _Expansion:
         if side is Affinity.CUBE:
             body = tuple(s for s in body if not isinstance(s, n.Return))
         body = self.with_setup(body, side)
-        returns = () if side is Affinity.CUBE else self.function.return_types
+        returns = () if side is Affinity.CUBE else copy.return_types
         new = dataclasses.replace(half, body=body, return_types=returns, attrs=attrs)
         return typed(new, func_type)
 
@@ -180,7 +180,7 @@ class _Expansion:
         args = tuple(p.var for p in shell.params)
         span = self.function.span
         calls = tuple(
-            n.Eval(expr=n.FunctionCall(callee=f.name, args=args, type=_call_type(f), span=span), span=span)
+            n.Eval(expr=n.FunctionCall(callee=f.name, args=args, type=_call_type(f, shell), span=span), span=span)
             for f in (cube, vector)
         )
         values = []
@@ -193,8 +193,10 @@ class _Expansion:
         return typed(dataclasses.replace(shell, body=(*calls, *back)), FunctionType.Group)
 
 
-def _call_type(function: n.Function) -> Type:
-    return function.return_types[0] if len(function.return_types) == 1 else TupleType(function.return_types)
+def _call_type(callee: n.Function, caller: n.Function) -> Type:
+    """The type of a member's call in its group, in terms of the group's parameters: it returns what the group does."""
+    types = caller.return_types if callee.return_types else ()
+    return types[0] if len(types) == 1 else TupleType(types)
 
 
 def _system(op: str, **kwargs: Any) -> n.OpCall:
@@ -213,6 +215,7 @@ class _Half(TileRewriter):
         self.side = side
         self.names = Names.of(function)
         self.foreign: set[n.Var] = set()
+        self.ordered = synchronises(function.body or ())
         self.missing: set[n.Var] = set()
 
     def block(self, body: Sequence[n.Stmt], into: Sequence[n.Var] = ()) -> n.Body:
@@ -255,6 +258,8 @@ class _Half(TileRewriter):
                     "E816", f"`{plain_name(var.name)}` is known to the other core only", stmt.span, hint
                 )
         call = stmt.value if isinstance(stmt, n.Assign) else stmt.expr
+        if self.ordered:
+            return
         if isinstance(call, n.OpCall) and call.op == "tile.load" and self.vars.get(call.args[0]) in self.foreign:  # type: ignore[call-overload]
             hint = "split the function in two: orchestration orders them"
             self.context.refuse("E816", "one core reads global memory the other core has written", stmt.span, hint)

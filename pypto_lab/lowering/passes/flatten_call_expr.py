@@ -7,6 +7,7 @@ condition of a `while` that calls is carried as a flag, because it is evaluated 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pypto_lab.ir import nodes as n
@@ -71,6 +72,7 @@ class _Flattener:
             case n.Scope():
                 if isinstance(stmt, n.SpmdScope):
                     put("core_num", self.operand(stmt.core_num, before))
+                put("attrs", self.scope_attrs(stmt.attrs, before))
                 put("body", self.block(stmt.body))
         return (*before, dataclasses.replace(stmt, **changes) if changes else stmt)
 
@@ -91,10 +93,19 @@ class _Flattener:
             return self.operand(value, before)
         if isinstance(value, tuple) and any(isinstance(v, n.Expr) for v in value):
             return self.operands(value, before)
+        if isinstance(value, list):
+            listed = self.operands(tuple(value), before)
+            return list(listed) if any(a is not b for a, b in zip(listed, value, strict=True)) else value
         if isinstance(value, dict) and any(isinstance(v, n.Expr) for v in value.values()):
             new = {k: self.value(v, before) for k, v in value.items()}
             return new if any(new[k] is not value[k] for k in value) else value
         return value
+
+    def scope_attrs(self, attrs: Mapping[str, Any], before: list[n.Stmt]) -> Mapping[str, Any]:
+        """A scope's attributes: the tasks it waits for are named before it. A predicate stays, the launch evaluates
+        it."""
+        new = {k: v if k == "predicate" else self.value(v, before) for k, v in attrs.items()}
+        return new if any(new[k] is not v for k, v in attrs.items()) else attrs
 
     def operand(self, expr: n.Expr, before: list[n.Stmt]) -> n.Expr:
         """An expression without calls: a call becomes a variable assigned before."""

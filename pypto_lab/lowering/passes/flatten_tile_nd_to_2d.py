@@ -74,8 +74,10 @@ class _Flattener(TileRewriter):
         rule(stmt, call)
 
     def generic(self, stmt: n.Assign, call: n.OpCall) -> None:
-        """An op that works element by element or along the last axis: the same op on the merged tiles."""
-        if call.op.startswith("tile.col_") or call.op in ("tile.transpose", "tile.concat"):
+        """An op that works element by element or along the last axis, or on a tile of one plane: the same op on the
+        merged tiles."""
+        planes = call.op.startswith("tile.col_") and not all(_is_plane(a.type) for a in call.args)
+        if planes or call.op in ("tile.transpose", "tile.concat"):
             self.context.refuse("E810", f"`{call.op}` of a tile that is not 2-D has no 2-D form", stmt.span)
         self.check_valid(call.type, stmt)
         value = self.visit_expr(call)
@@ -170,7 +172,11 @@ class _Flattener(TileRewriter):
                 self.plane(e, planes, i, side)
                 for e, planes, side in zip((left, right), batches, ("lhs", "rhs"), strict=True)
             ]
-            parts.append(self.emit(f"matmul_{i}", self.make(_BATCHED[call.op], *self.start_plane(call, i), *factors)))
+            product = self.make(_BATCHED[call.op], *self.start_plane(call, count), *factors)
+            if count == 1 and store is None:
+                self.bind(stmt, product)  # a batch of one is the product itself
+                return
+            parts.append(self.emit(f"matmul_{i}", product))
             if store is not None:
                 self.store_plane(store, parts[-1], stmt.var, i)
         if store is None:
@@ -178,10 +184,15 @@ class _Flattener(TileRewriter):
 
     op_batch_matmul_acc = op_batch_matmul
 
-    def start_plane(self, call: n.OpCall, index: int) -> tuple[n.Expr, ...]:
+    def start_plane(self, call: n.OpCall, count: int) -> tuple[n.Expr, ...]:
+        """What a product is added to: nothing, or the accumulator of a batch of one. Raises LabError for the planes of
+        more, which would have to lie in accumulators of their own."""
         if not call.op.endswith("_acc"):
             return ()
-        self.context.refuse("E810", "a batched product that accumulates has no 2-D form yet", call.span)
+        if count > 1:
+            hint = "loop over the batch and accumulate each product by itself"
+            self.context.refuse("E810", "a batched product that accumulates has no 2-D form", self.span, hint)
+        return (self.visit_expr(call.args[0]),)
 
     def planes(self, expr: n.Expr) -> list[int]:
         """The numbers of a batched operand's planes (one for a matrix)."""
@@ -253,6 +264,11 @@ class _Flattener(TileRewriter):
             call = self.make("tile.assemble", whole, vector, at)
             whole = self.emit(f"{stmt.var.name}_{i}", call) if i + 1 < len(parts) else call
         self.bind(stmt, whole)
+
+
+def _is_plane(type_: Any) -> bool:
+    """Whether the axes a tile has before its rows and columns are all of one."""
+    return not isinstance(type_, TileType) or all(arith.constant(e) == 1 for e in type_.shape[:-2])
 
 
 def _place(index: int, lead: Dims) -> list[int]:

@@ -239,7 +239,8 @@ class _Initializer(TileRewriter):
             elif isinstance(type_, TensorType):
                 root = self.roots.of(old)
                 memref = self.memory.get(root) if root is not None else None
-                type_ = dataclasses.replace(type_, memref=memref or self.global_memory(type_))
+                memref = _tensor_memref(first) or memref or self.global_memory(type_)
+                type_ = dataclasses.replace(type_, memref=memref)
             new = dataclasses.replace(old, type=type_)
             self.vars[old] = new
             results.append(new)

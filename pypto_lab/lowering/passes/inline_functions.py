@@ -108,12 +108,12 @@ class _Inliner(Rewriter):
             if shares or (param.var not in assigned and isinstance(argument, (n.Var, n.ConstInt, n.ConstFloat))):
                 copy.vars[param.var] = argument
             else:
-                local = self._local(param.var)
+                local = self._local(param.var, copy)
                 copy.vars[param.var] = local
                 prologue.append(n.Assign(var=local, value=argument, span=call.span))
         for var in assigned:
             if var not in copy.vars and not isinstance(var, n.IterArg):
-                copy.vars[var] = self._local(var)
+                copy.vars[var] = self._local(var, copy)
         body = prologue + list(copy.visit_body(callee.body or ()))
         results: tuple[n.Expr, ...] = ()
         if body and isinstance(body[-1], n.Return):
@@ -123,5 +123,6 @@ class _Inliner(Rewriter):
             return results[0]
         return n.MakeTuple(elements=results, type=call.type, span=call.span)
 
-    def _local(self, var: n.Var) -> n.Var:
-        return n.Var(name=self.names.numbered(f"{var.name}_inline"), type=var.type, span=var.span)
+    def _local(self, var: n.Var, copy: Rewriter) -> n.Var:
+        """A caller's local for one of the callee's; its dimensions may name locals that were renamed before it."""
+        return n.Var(name=self.names.numbered(f"{var.name}_inline"), type=copy.type(var.type), span=var.span)

@@ -19,12 +19,13 @@ from pypto_lab.lowering.context import Context
 from pypto_lab.lowering.functions import map_bodies
 from pypto_lab.lowering.names import plain_name
 from pypto_lab.lowering.sides import Affinity, affinity, sides_of
+from pypto_lab.lowering.split_regions import GATHERS, SHARDS, check_regions
 from pypto_lab.lowering.tile_forms import dims
 from pypto_lab.lowering.tile_rewriter import TileRewriter
 from pypto_lab.lowering.uses import statements
 
 LANES = 2
-_EXPLICIT = ("tile.aiv_shard", "tile.aic_gather", "tensor.aiv_shard", "tensor.aic_gather")
+_EXPLICIT = (*SHARDS, *GATHERS)
 
 
 def run(program: n.Program, context: Context) -> n.Program:
@@ -56,6 +57,7 @@ def _by_hand(function: n.Function, region: n.SplitAivScope, context: Context) ->
     """A function with a `pl.split_aiv` region: the region's statements stand in line, its lane is looked up."""
     if function.attrs.get("split") not in (None, region.split):
         context.refuse("E812", "pl.split_aiv and pl.split of another mode in one function", region.span)
+    check_regions(function, context)
     body = _Unscoped(function, context, region.split).run().body
     return dataclasses.replace(function, body=body, attrs=_split_attrs(function, region.split))
 
@@ -85,13 +87,15 @@ class _Unscoped(TileRewriter):
 
 
 class _Splitter(TileRewriter):
-    """Halves vector tiles. `axis` tells along which axis each is divided; a tile that is not in it is whole."""
+    """Halves vector tiles. `axis` tells along which axis each is divided; a tile that is not in it is whole.
+    `one_value` has the value of each tile that holds nothing else: any part of it is made as easily."""
 
     def __init__(self, function: n.Function, context: Context, mode: SplitMode) -> None:
         super().__init__(function, context)
         self.mode = mode
         self.main = 0 if mode is SplitMode.UP_DOWN else 1
         self.axis: dict[n.Var, int] = {}
+        self.one_value: dict[n.Expr, n.Expr] = {}
         self.lane = n.Var(name=self.names.fresh("subblock_idx"), type=n.INDEX, span=function.span)
 
     def run(self) -> n.Function:
@@ -280,7 +284,11 @@ class _Splitter(TileRewriter):
         new = self.bind(stmt, self.make(call.op, self.halved(shape, half), *rest, **call.kwargs))
         self.mark(new, self.main)
 
-    op_full = op_create
+    def op_full(self, stmt: n.Assign, call: n.OpCall) -> None:
+        self.op_create(stmt, call)
+        made = self.out[-1]
+        assert isinstance(made, n.Assign) and isinstance(made.value, n.OpCall)
+        self.one_value[made.var] = made.value.args[1]
 
     def op_ci(self, stmt: n.Assign, call: n.OpCall) -> None:
         """A ramp along the split axis starts at this lane's half."""
@@ -300,11 +308,13 @@ class _Splitter(TileRewriter):
     def op_reshape(self, stmt: n.Assign, call: n.OpCall) -> None:
         """A divided row may become a column and back: its half lies in one piece."""
         source, shape = (self.visit_expr(a) for a in call.args[:2])
+        assert isinstance(shape, n.MakeTuple) and isinstance(source.type, TileType)
+        if source in self.one_value and self.line_of_one_value(stmt, source, shape):
+            return
         axis = self.axis_of(source)
         if axis is None:
             super().assign(stmt)
             return
-        assert isinstance(shape, n.MakeTuple) and isinstance(source.type, TileType)
         extents = [arith.constant(e) for e in shape.elements]
         half = arith.constant(source.type.shape[axis])
         assert half is not None
@@ -315,6 +325,25 @@ class _Splitter(TileRewriter):
         new_shape = [n.const(1), n.const(1)]
         new_shape[where] = n.const(half)
         self.mark(self.bind(stmt, self.make("tile.reshape", source, dims(tuple(new_shape)))), where)
+
+    def line_of_one_value(self, stmt: n.Assign, source: n.Expr, shape: n.MakeTuple) -> bool:
+        """A row of one value that becomes a column, or a column that becomes a row, is made anew as long as this
+        lane needs it. False where it is no such line."""
+        assert isinstance(source.type, TileType)
+        across = next((axis for axis, e in enumerate(source.type.shape) if arith.constant(e) == 1), None)
+        if across is None or arith.constant(shape.elements[1 - across]) != 1:
+            return False
+        length, half = shape.elements[across], None
+        if across == self.main:
+            half = self.half(length, f"`{plain_name(stmt.var.name)}`")
+        extent = length if half is None else n.const(half)
+        line, turned = [n.const(1), n.const(1)], [n.const(1), n.const(1)]
+        line[1 - across] = turned[across] = extent
+        made = self.make("tile.full", dims(tuple(line)), self.one_value[source], dtype=source.type.dtype)
+        part = self.emit(f"{plain_name(stmt.var.name)}_lane", made)
+        new = self.bind(stmt, self.make("tile.reshape", part, dims(tuple(turned))))
+        self.mark(new, None if half is None else self.main)
+        return True
 
     def op_slice(self, stmt: n.Assign, call: n.OpCall) -> None:
         source, shape, offsets = (self.visit_expr(a) for a in call.args[:3])

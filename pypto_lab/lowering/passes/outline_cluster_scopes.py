@@ -2,7 +2,7 @@
 call.
 
 Follows from: both launch functions together. The number of blocks and `sync_start` say how the launch is made, so
-they move to the call.
+they move to the call; a cluster that holds nothing but an SPMD scope is a group launched on those blocks.
 """
 
 from __future__ import annotations
@@ -36,14 +36,27 @@ def run(program: n.Program, context: Context) -> n.Program:
                 return None
             kind = FunctionType.Spmd if isinstance(scope, n.SpmdScope) else FunctionType.Group
             name = _name(scope, function, outliner)
-            new = outliner.outline(scope, scope.body, name, after, names, span=scope.span)
+            launch = _launch_of(scope)
+            body = scope.body if launch is None or launch is scope else launch.body
+            new = outliner.outline(scope, replace_scopes(body, replace, after), name, after, names, span=scope.span)
             made.append(typed(new.function, kind))
-            return _launched(new.call, scope) if isinstance(scope, n.SpmdScope) else new.call
+            return new.call if launch is None else _launched(new.call, launch)
 
         return dataclasses.replace(function, body=replace_scopes(function.body or (), replace))
 
     changed = [f if f.body is None else outlined(f) for f in program.functions.values()]
     return with_functions(program, [*changed, *made])
+
+
+def _launch_of(scope: n.Scope) -> n.SpmdScope | None:
+    """The scope that says on how many blocks a function is launched: the SPMD scope itself, or the one that is all a
+    cluster holds (the group is launched on its blocks)."""
+    if isinstance(scope, n.SpmdScope):
+        return scope
+    only = scope.body[0] if len(scope.body) == 1 else None
+    if not isinstance(only, n.SpmdScope) or only.loop_var is not None or only.task_id is not None or only.attrs:
+        return None
+    return only
 
 
 def _name(scope: n.Scope, function: n.Function, outliner: Outliner) -> str:

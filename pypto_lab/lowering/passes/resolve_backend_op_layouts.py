@@ -24,9 +24,10 @@ ROW_MAJOR_OPS = frozenset(
         "add", "sub", "mul", "div", "fmod", "maximum", "minimum", "and", "or", "shl", "shr",
         "adds", "subs", "muls", "divs", "fmods", "maximums", "minimums", "ands", "ors", "shls", "shrs",
         "neg", "abs", "exp", "log", "sqrt", "rsqrt", "recip", "relu", "not", "lrelu", "cast",
+        "rem", "xor", "part_add", "part_mul", "part_max", "part_min", "addsc", "subsc", "full",
     )
 )  # fmt: skip
-"""Element-wise ops whose instruction reads its operands row by row."""
+"""Cell-wise ops whose instruction reads its operands, and writes its result, row by row."""
 
 
 def run(program: n.Program, context: Context) -> n.Program:
@@ -55,13 +56,16 @@ class _Repairer(TileRewriter):
             return
         assert isinstance(value, n.OpCall) and isinstance(value.type, TileType)
         base = plain_name(stmt.var.name)
-        args = []
+        rows, columns = value.type.shape
+        args: list[n.Expr] = []
         for i, operand in enumerate(value.args):
             is_tile = isinstance(operand.type, TileType)
             args.append(self.row(operand, f"{base}__rm_a{i}_tmp_v") if is_tile else operand)
+        if value.op == "tile.full":
+            args[0] = dims((columns, rows))
         call = self.retyped(dataclasses.replace(value, args=tuple(args), type=value.type))
         row = self.numbered(f"{base}__row_major_tmp_v", call)
-        self.bind(stmt, self.make("tile.reshape", row, dims(value.type.shape)))
+        self.bind(stmt, self.make("tile.reshape", row, dims((rows, columns))))
 
     def row(self, tile: n.Expr, base: str) -> n.Var:
         assert isinstance(tile.type, TileType)

@@ -3,7 +3,7 @@ diagnostic at the op's place in the text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
@@ -57,8 +57,10 @@ def _xdsl_findings(unit: Unit) -> Iterator[Diagnostic]:
 
 
 def _function_findings(function: Function, arch: str) -> Iterator[Diagnostic]:
+    places = _places(function)
     for instruction in function.body.walk():
-        for message in _messages(function, instruction, arch):
+        messages = [*_messages(function, instruction, arch), *_overlaps(places, instruction)]
+        for message in messages:
             yield replace(message, span=instruction.span, note=_note(instruction))
 
 
@@ -75,6 +77,39 @@ def _messages(function: Function, instruction: Instruction, arch: str) -> Iterat
     special = _CHECKS.get(instruction.name)
     if special is not None:
         yield from special(function, instruction, arch)
+
+
+Range = tuple[str, int, int]
+"""A space, the first byte and the end."""
+
+
+def _places(function: Function) -> dict[int, Range]:
+    """Where tiles lie that are allocated at a constant address, by slot."""
+    found: dict[int, Range] = {}
+    for instruction in function.body.walk():
+        labels = instruction.attributes.get("labels", ())
+        if instruction.name == "pto.alloc_tile" and "addr" in labels:
+            start = function.constant(instruction.operands[labels.index("addr")])
+            type_ = instruction.results[0].type
+            if start is not None and isinstance(type_, TileType):
+                found[instruction.results[0].slot] = (type_.space, start, start + type_.size)
+    return found
+
+
+def _overlaps(places: Mapping[int, Range], instruction: Instruction) -> Iterator[Diagnostic]:
+    """An output that shares bytes with an input and does not start where it starts: an op works in place or apart."""
+    for output in instruction.out:
+        for value in instruction.ins:
+            one, other = places.get(output.slot), places.get(value.slot)
+            if one is None or other is None or one[0] != other[0] or one[1] == other[1]:
+                continue
+            if one[1] < other[2] and other[1] < one[2]:
+                yield Diagnostic(
+                    "E606",
+                    f"{instruction.name}: {output.name} ({one[0]} {one[1]}..{one[2]}) and its input {value.name} "
+                    f"({other[1]}..{other[2]}) share some of their bytes",
+                    hint="an op writes where its input starts, or elsewhere",
+                )
 
 
 # --- types ------------------------------------------------------------------------------------------------------------
@@ -155,6 +190,28 @@ def _regular_findings(row: OpRow, instruction: Instruction) -> Iterator[Diagnost
             wanted = " or ".join(_KINDS[k] for k in operand.kinds)
             yield Diagnostic("E603", f"{row.full_name}: output {value.name} should be {wanted}")
     yield from _row_major_findings(row, instruction)
+    yield from _element_findings(row, instruction)
+
+
+def element_of(value: Value) -> str | None:
+    """The element type of a tile, a window, a view or a pointer; None for a scalar."""
+    return None if isinstance(value.type, (str, MultiTileType)) else value.type.dtype
+
+
+def _element_findings(row: OpRow, instruction: Instruction) -> Iterator[Diagnostic]:
+    """Operands that have another element type than the first of those that must be of one type."""
+    pairs = [(str(i), value) for i, value in enumerate(instruction.ins)]
+    pairs += [("o", value) for value in instruction.out[:1]]
+    alike = [value for word, value in pairs if word in row.alike]
+    for value in alike[1:]:
+        yield from _other_element(row.full_name, alike[0], value)
+
+
+def _other_element(op: str, one: Value, other: Value) -> Iterator[Diagnostic]:
+    if element_of(one) != element_of(other):
+        yield Diagnostic(
+            "E603", f"{op}: {one.name} has elements of {element_of(one)}, {other.name} of {element_of(other)}"
+        )
 
 
 def _row_major_findings(row: OpRow, instruction: Instruction) -> Iterator[Diagnostic]:
@@ -216,6 +273,63 @@ def _address_findings(name: str, tile: TileType, start: int, arch: str) -> Itera
             "E606",
             f"{name}: bytes {start} to {start + tile.size} do not fit {tile.space}, which has {capacity} on {arch}",
         )
+
+
+def _transfer(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
+    """A move keeps the element type; what leaves an accumulator may be rounded on its way."""
+    if not instruction.ins or not instruction.out:
+        return
+    source, target = instruction.ins[0], instruction.out[0]
+    rounded = isinstance(source.type, TileType) and source.type.space == "acc"
+    if not rounded:
+        yield from _other_element(instruction.name, source, target)
+
+
+PRODUCTS: Mapping[str, str] = {"f32": "f32", "f16": "f32", "bf16": "f32", "i8": "i32"}
+"""Element types of factors, and of the accumulator they go into."""
+
+
+def _product(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
+    """Factors are of one type, accumulators FP32 or INT32; what is added has the accumulator's type."""
+    if len(instruction.ins) < 2 or not instruction.out:
+        return
+    added = instruction.name.rpartition(".")[2]
+    factors = instruction.ins[1:3] if added == "acc" else instruction.ins[:2]
+    output = instruction.out[0]
+    yield from _other_element(instruction.name, *factors)
+    wanted = PRODUCTS.get(str(element_of(factors[0])))
+    if wanted is not None and element_of(output) != wanted:
+        yield Diagnostic(
+            "E603",
+            f"{instruction.name}: products of {element_of(factors[0])} add up in {wanted}, but {output.name} has "
+            f"elements of {element_of(output)}",
+        )
+    if added in ("acc", "bias"):
+        yield from _other_element(instruction.name, instruction.ins[0 if added == "acc" else 2], output)
+
+
+def _scalar(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
+    """A single element has the element type of the tile or tensor it is read from or written to."""
+    values = (*instruction.operands, *instruction.results)
+    memory = next((v for v in values if element_of(v) is not None), None)
+    scalar = next((v for v in reversed(values) if isinstance(v.type, str) and v.type != "index"), None)
+    if memory is not None and scalar is not None and element_of(memory) != scalar.type:
+        yield Diagnostic(
+            "E603",
+            f"{instruction.name}: {scalar.name} is {scalar.type}, but {memory.name} has elements of "
+            f"{element_of(memory)}",
+        )
+
+
+def _gathered(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
+    """A gather may give its elements another type of the same width, by index not even that."""
+    if len(instruction.out) != 1 or not instruction.ins:
+        return
+    source, target = instruction.ins[0].type, instruction.out[0].type
+    if not isinstance(source, TileType) or not isinstance(target, TileType) or source.dtype == target.dtype:
+        return
+    if "maskPattern" not in instruction.attributes or source.itemsize != target.itemsize:
+        yield from _other_element(instruction.name, instruction.ins[0], instruction.out[0])
 
 
 def _view(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
@@ -284,6 +398,14 @@ def _reshape(function: Function, instruction: Instruction, arch: str) -> Iterato
         )
 
 
+def _pipe(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
+    """Slots in global memory are reached through a pointer to FP32, whatever goes through them."""
+    given = dict(zip(instruction.attributes.get("labels", ()), instruction.operands, strict=False))
+    slots = given.get("gm_slot_buffer")
+    if slots is not None and element_of(slots) != "f32":
+        yield Diagnostic("E603", f"{instruction.name}: gm_slot_buffer {slots.name} is {slots.type}, not !pto.ptr<f32>")
+
+
 def _push(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:
     split = instruction.attributes.get("split", 0)
     if split not in (0, 1, 2, 3, 4):
@@ -301,6 +423,16 @@ _CHECKS = {
     "scf.while": _while,
     "pto.subview": _window,
     "pto.subset": _window,
+    **{f"pto.{name}": _transfer for name in ("tload", "tstore", "tmov", "textract", "tinsert")},
+    **{
+        f"pto.{name}{form}": _product
+        for name in ("tmatmul", "tgemv")
+        for form in ("", ".acc", ".bias")
+    },
+    **{f"pto.{name}": _scalar for name in ("load_scalar", "store_scalar", "tgetval", "tsetval")},
+    "pto.tgather": _gathered,
+    "pto.aic_initialize_pipe": _pipe,
+    "pto.aiv_initialize_pipe": _pipe,
     "pto.treshape": _reshape,
     **{
         f"pto.{name}": _push

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, NoReturn
 
 from xdsl.dialects import arith
@@ -106,8 +107,9 @@ class Builder:
     def add(self, op: Operation, hint: str | None = None) -> Operation:
         """Appends an op, with the place it stands for and a name for its first result."""
         if self.span is not None:
-            place = self.span
-            op.location = FileLineColLoc(StringAttr(place.file), IntAttr(place.line), IntAttr(place.column))
+            place = self.span  # the file's name only: the text is the same wherever the kernel lies
+            file = StringAttr(PurePath(place.file).name or place.file)
+            op.location = FileLineColLoc(file, IntAttr(place.line), IntAttr(place.column))
         self.block.add_op(op)
         if hint is not None and op.results:
             self.name(op.results[0], hint)

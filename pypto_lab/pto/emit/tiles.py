@@ -12,6 +12,7 @@ from pypto_lab.ir import nodes as n
 from pypto_lab.ir.types import MemRef, TileType, constant_dims
 from pypto_lab.pto.dialect.attributes import TileBufAttr
 from pypto_lab.pto.dialect.operations import REGULAR, AllocTileOp, ReshapeOp, SetValidShapeOp, SubviewOp
+from pypto_lab.pto.dialect.types import ALIGNMENT
 from pypto_lab.pto.dialect.types import TileType as PtoTile
 from pypto_lab.pto.emit.builder import Builder, Tile, elements, with_valid
 from pypto_lab.pto.emit.scalars import index
@@ -134,7 +135,8 @@ def _window(
 
 
 def slice_(b: Builder, call: n.OpCall, var: n.Var) -> None:
-    """`tile.slice`: a window, with the order of elements of its source."""
+    """`tile.slice`: a window, with the order of elements of its source. As in the compiler's text the variable gets an
+    allocation at its own address too, which nothing uses, if a tile can start there."""
     source, wanted = b.tile(call.args[0]), tile_type(tile_of(b, var))
     if len(call.args) > 4:
         b.refuse("a slice that drops dimensions has no form in .pto text")
@@ -143,6 +145,9 @@ def slice_(b: Builder, call: n.OpCall, var: n.Var) -> None:
     if source.type.boxed or source.type.layout != wanted.layout:
         b.refuse(f"a window of {source.type.brief()} is no {wanted.brief()}")
     valid = _static(b, var)
+    own = address_of(b, var)
+    if own is not None and own % ALIGNMENT == 0:
+        allocated(b, var)
     b.tiles[id(var)] = _window(b, source, elements(call.args[2], b), (wanted.rows, wanted.cols), valid, "slice_view")
 
 

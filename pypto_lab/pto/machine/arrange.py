@@ -12,6 +12,7 @@ from pypto_lab.pto.machine.dtypes import bits
 from pypto_lab.pto.machine.lane import Handler, Lane
 from pypto_lab.pto.machine.memory import Window
 from pypto_lab.pto.machine.moves import converted, note_writer, report_undefined
+from pypto_lab.pto.machine.scratch import clobbering
 from pypto_lab.torch_codegen.runtime import gather, sort
 
 MASK_PATTERNS = {"P0101": 1, "P1010": 2, "P0001": 3, "P0010": 4, "P0100": 5, "P1000": 6, "P1111": 7}
@@ -174,10 +175,12 @@ def _mscatter(lane: Lane, instruction: Instruction) -> None:
         lane.fail(findings.OUT_OF_BOUNDS, message, instruction, (window.describe(),))
     report_undefined(lane, instruction, source.describe(), window, cells)
     note_writer(lane, instruction, window, False)
+    if lane.launch.listener is not None:
+        lane.launch.listener.memory_write(lane, memory)
     gather._put_into(memory, index.data.to(torch.int64), cells.data)
 
 
-HANDLERS: dict[str, Handler] = {
+_PLAIN: dict[str, Handler] = {
     "pto.tgather": _tgather,
     "pto.tgatherb": _tgatherb,
     "pto.tscatter": _tscatter,
@@ -186,3 +189,4 @@ HANDLERS: dict[str, Handler] = {
     "pto.mgather": _mgather,
     "pto.mscatter": _mscatter,
 }
+HANDLERS = clobbering(_PLAIN)

@@ -22,8 +22,10 @@ from pypto_lab.ir.visitor import walk
 from pypto_lab.pto.dialect.verify import check
 from pypto_lab.pto.machine.execute import execute
 from pypto_lab.pto.machine.findings import EXECUTED, ExecutionResult, Finding
+from pypto_lab.pto.machine.listener import Listener
 from pypto_lab.pto.parse import Unit, read
 from pypto_lab.torch_codegen.execute import namespace, prepare
+from pypto_lab.torch_codegen.scheduling import Policy
 
 KERNELS = frozenset({FunctionType.InCore, FunctionType.AIC, FunctionType.AIV, FunctionType.Group})
 """Kinds of functions that have a `.pto` unit (members of a group share the group's)."""
@@ -85,21 +87,22 @@ def run_build(
     dump: Path | str | None = None,
     seed: int = 0,
     verify: bool = True,
+    listener: Listener | None = None,
+    policy: Policy | str | None = None,
 ) -> BuildResult:
     """Runs the program of a build folder on values by parameter name, or on a case's inputs for `seed`.
 
     The kernels are the `.pto` files below `build_dir`; the program that launches them is `program`, or that of `dump`,
-    or the last dump found in (or beside) the folder. Tensors are cloned. Raises LabError: E600 where a kernel has no
-    `.pto` or there is no dump; what `execute` raises; what the program's own run raises.
+    or the last dump found in (or beside) the folder. Tensors are cloned. `listener` is told what the machine does;
+    `seed` or `policy` choose the order of lanes.
+
+    Raises LabError: E600 where a kernel has no `.pto` or there is no dump; what `execute` raises; what the program's
+    own run raises.
     """
     folder = Path(build_dir)
-    units = {path.stem: path for path in sorted(folder.rglob("*.pto"))}
-    source = None if program is not None else _dump_of(folder, dump)
-    if program is None:
-        assert source is not None
-        program = read_dump(source.read_text(encoding="utf-8"), str(source))
+    program, source = program_of(folder, program, dump)
     values = case_or_values.make_inputs(seed) if hasattr(case_or_values, "make_inputs") else case_or_values
-    driver = _Driver(program, units, seed, verify)
+    driver = Driver(program, units_of(folder), seed, verify, listener=listener, policy=policy)
     prepared = prepare(program, values)
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -109,7 +112,23 @@ def run_build(
         returned = prepared.call(names)
     arch = driver.runs[0].arch if driver.runs else "a2a3"
     shown = None if source is None else str(source)
-    return BuildResult(prepared.outputs, returned, tuple(driver.runs), arch, shown, _written(folder, units.values()))
+    written = _written(folder, driver.paths.values())
+    return BuildResult(prepared.outputs, returned, tuple(driver.runs), arch, shown, written)
+
+
+def units_of(folder: Path) -> dict[str, Path]:
+    """The `.pto` files below a folder, by the name of their kernel."""
+    return {path.stem: path for path in sorted(folder.rglob("*.pto"))}
+
+
+def program_of(
+    folder: Path, program: n.Program | None = None, dump: Path | str | None = None
+) -> tuple[n.Program, Path | None]:
+    """The program that launches a folder's kernels, and the dump it was read from. Raises LabError E600 without one."""
+    if program is not None:
+        return program, None
+    source = _dump_of(folder, dump)
+    return read_dump(source.read_text(encoding="utf-8"), str(source)), source
 
 
 def _dump_of(folder: Path, dump: Path | str | None) -> Path:
@@ -138,7 +157,7 @@ def _written(folder: Path, units: Any) -> tuple[str, ...]:
 
 
 @dataclass(slots=True, eq=False)
-class _Driver:
+class Driver:
     """Puts machine runs in the place of kernels in a script's namespace."""
 
     program: n.Program
@@ -146,6 +165,8 @@ class _Driver:
     seed: int
     verify: bool
     runs: list[ExecutionResult] = field(default_factory=list)
+    listener: Listener | None = None
+    policy: Policy | str | None = None
     blocks: int = 1
     loaded: dict[str, Unit] = field(default_factory=dict)
 
@@ -191,7 +212,11 @@ class _Driver:
         def run(*args: Any) -> Any:
             unit = self._unit(function.name)
             ordered = arguments_of(function, args)
-            self.runs.append(execute(unit, function.name, ordered, block_num=self.blocks, seed=self.seed, verify=False))
+            done = execute(
+                unit, function.name, ordered, block_num=self.blocks, seed=self.seed, verify=False,
+                listener=self.listener, policy=self.policy,
+            )  # fmt: skip
+            self.runs.append(done)
             return _returned(function, args)
 
         run.__name__ = function.name

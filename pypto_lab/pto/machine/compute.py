@@ -13,6 +13,7 @@ from pypto_lab.pto.machine.arena import Cells, Tile
 from pypto_lab.pto.machine.dtypes import bits
 from pypto_lab.pto.machine.lane import Handler, Lane
 from pypto_lab.pto.machine.moves import converted
+from pypto_lab.pto.machine.scratch import clobbering
 from pypto_lab.torch_codegen.runtime import comparison, elementwise, expand, fill, reductions
 from pypto_lab.torch_codegen.runtime.casts import _cast
 from pypto_lab.torch_codegen.runtime.numbers import _narrowed
@@ -378,7 +379,7 @@ def _handlers() -> dict[str, Handler]:
     return made
 
 
-HANDLERS: dict[str, Handler] = {
+_PLAIN: dict[str, Handler] = {
     **_handlers(),
     "pto.tcvt": _tcvt,
     "pto.texpands": _texpands,
@@ -391,3 +392,4 @@ HANDLERS: dict[str, Handler] = {
     "pto.tsel": _selection,
     "pto.tsels": _selection,
 }
+HANDLERS = clobbering(_PLAIN)

@@ -15,9 +15,11 @@ from pypto_lab.pto.dialect.verify import check
 from pypto_lab.pto.machine import arrange, compute, findings, moves, pipes, products, scalars
 from pypto_lab.pto.machine.dtypes import SCALAR_BITS
 from pypto_lab.pto.machine.lane import MAX_STEPS, Handler, Lane, Launch
+from pypto_lab.pto.machine.listener import Listener
 from pypto_lab.pto.machine.memory import Writers, pointer_to
 from pypto_lab.pto.machine.scheduler import Deadlock, Scheduler
 from pypto_lab.pto.parse import Unit, parse, read
+from pypto_lab.torch_codegen.scheduling import Policy
 
 HANDLERS: dict[str, Handler] = {
     **scalars.HANDLERS,
@@ -48,6 +50,8 @@ def execute(
     verify: bool = True,
     vector_lanes: int | None = None,
     max_steps: int = MAX_STEPS,
+    listener: Listener | None = None,
+    policy: Policy | str | None = None,
 ) -> findings.ExecutionResult:
     """Runs `function` of a `.pto` file: a path, a `Unit` that was read, or (with line breaks in it) the text itself.
 
@@ -55,7 +59,8 @@ def execute(
     `args` are values of the parameters in the text's order, those the launch fills in (block and lane index) left out;
     tensors are written in place. `arch` defaults to the module's. A vector function runs on two lanes when it asks
     for its lane or splits tiles, unless `vector_lanes` says so. `seed` chooses the order of lanes (0: as long as one
-    can go on). A lane that executes more than `max_steps` ops is taken for endless.
+    can go on), or a `policy` does. A lane that executes more than `max_steps` ops is taken for endless. `listener` is
+    told what happens.
 
     Raises LabError: text that cannot be read or is not valid (unless `verify` is off), arguments that do not fit
     (E630), and ExecutionError where a run cannot go on, deadlocks included.
@@ -69,9 +74,14 @@ def execute(
     if target not in CAPACITY:
         known = ", ".join(CAPACITY)
         raise LabError([Diagnostic(findings.BAD_ARGUMENT, f"no architecture `{target}`", hint=f"one of {known}")])
-    launch = Launch(target, loaded.file, loaded.sources, functions, block_num, max_steps, handlers=HANDLERS)
-    launch.writers = Writers() if block_num > 1 else None
-    lanes = _run_blocks(launch, members, args, seed, vector_lanes or _vector_lanes(members))
+    lanes_wanted = vector_lanes or _vector_lanes(members)
+    launch = Launch(
+        target, loaded.file, loaded.sources, functions, block_num, max_steps, handlers=HANDLERS, listener=listener
+    )
+    launch.writers = Writers() if block_num > 1 or len(members) > 1 or lanes_wanted > 1 else None
+    launch.has_flags = any(i.name in pipes.FLAGS for member in members for i in member.body.walk())
+    scheduler = Scheduler(seed, policy)
+    lanes = _run_blocks(launch, members, args, scheduler, lanes_wanted)
     _report_dead_stores(launch)
     steps = sum(lane.steps for lane in lanes)
     names = tuple(dict.fromkeys(lane.name for lane in lanes))
@@ -117,10 +127,9 @@ def _vector_lanes(members: Sequence[Function]) -> int:
 
 
 def _run_blocks(
-    launch: Launch, members: Sequence[Function], args: Sequence[object], seed: int, vector_lanes: int
+    launch: Launch, members: Sequence[Function], args: Sequence[object], scheduler: Scheduler, vector_lanes: int
 ) -> list[Lane]:
     """All blocks, one after the other, or side by side where they wait for each other."""
-    scheduler = Scheduler(seed)
     together = any(i.name == "pto.syncall" for m in members for i in m.body.walk())
     meetings: dict[str, int] = {}
     blocks = []
@@ -134,6 +143,8 @@ def _run_blocks(
         blocks.append(lanes)
     for lane in (lane for lanes in blocks for lane in lanes):
         meetings[f"{lane.block}/{lane.name}"] = 0
+    if launch.listener is not None:
+        launch.listener.launched(launch, [lane for lanes in blocks for lane in lanes], vector_lanes)
     groups = [[lane for lanes in blocks for lane in lanes]] if together else blocks
     for lanes in groups:
         _run_lanes(launch, lanes, scheduler)
@@ -217,9 +228,14 @@ def _run_lanes(launch: Launch, lanes: Sequence[Lane], scheduler: Scheduler) -> N
 
 def _body(lane: Lane) -> Callable[[], None]:
     def run() -> None:
+        listener = lane.launch.listener
+        if listener is not None:
+            listener.began(lane)
         lane.run(lane.function.body)
         lane.settle()
         lane.current = None
+        if listener is not None:
+            listener.ended(lane)
         lane.arenas.clear()
 
     return run

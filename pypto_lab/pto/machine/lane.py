@@ -14,7 +14,8 @@ from pypto_lab.pto.dialect.types import ALIGNMENT, CAPACITY, TileType
 from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import NEVER_WRITTEN, Allocation, Arena, Cells, Tile, Write
 from pypto_lab.pto.machine.dtypes import TORCH
-from pypto_lab.pto.machine.memory import Window, Writers
+from pypto_lab.pto.machine.listener import Listener
+from pypto_lab.pto.machine.memory import Clock, Window, Writers, lane_key
 
 MAX_STEPS = 20_000_000
 """Ops a lane may execute before a run is taken for endless."""
@@ -52,6 +53,11 @@ class Launch:
     writers: Writers | None = None
     stores: dict[tuple[Instruction, str], Store] = field(default_factory=dict)
     handlers: dict[str, Handler] = field(default_factory=dict)
+    listener: Listener | None = None
+    has_flags: bool = False
+    """Whether lanes also wait for each other in ways that are not modelled."""
+    barriers: dict[tuple[str, int], Clock] = field(default_factory=dict)
+    """What is over for everyone who has passed a barrier, by kind of core and turn."""
 
     def origin(self, text: str) -> int:
         """The shadow code of an origin."""
@@ -74,6 +80,7 @@ class Lane:
     wait: Callable[[str, Callable[[], bool]], None]
     """Lets other lanes run until a condition holds; the text says what for."""
     pause: Callable[[], None]
+    """A place where another lane may go on; called when an op that asked for it (`pausing`) is complete."""
     arenas: dict[str, Arena] = field(default_factory=dict)
     clamped: dict[int, int] = field(default_factory=dict)
     """Slots whose value a maximum with 0 has raised, with the value before."""
@@ -88,26 +95,57 @@ class Lane:
     next_free: dict[str, int] = field(default_factory=dict)
     """Where the next tile without an address goes."""
     placed: dict[int, int] = field(default_factory=dict)
+    clock: Clock = field(default_factory=dict)
+    """How far this and other lanes are known to have come."""
     current: Instruction | None = None
+    pausing: bool = False
+
+    # --- what is over before what -------------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> str:
+        return lane_key(self.block, self.name)
+
+    def signal(self) -> Clock:
+        """What whoever receives something from this lane now knows to be over."""
+        sent = dict(self.clock)
+        sent.setdefault(self.key, 0)
+        self.clock[self.key] = sent[self.key] + 1
+        return sent
+
+    def learn(self, clock: Clock) -> None:
+        """Something was received: what its sender knew is over for this lane, too."""
+        for key, epoch in clock.items():
+            if self.clock.get(key, -1) < epoch:
+                self.clock[key] = epoch
 
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run(self, body: Body) -> tuple[Any, ...]:
         """Executes a block; the operands of its terminator."""
-        handlers = self.launch.handlers
+        handlers, listener = self.launch.handlers, self.launch.listener
         for instruction in body.instructions:
             name = instruction.name
             if name in ("scf.yield", "func.return", "scf.condition"):
+                if listener is not None and name == "func.return":
+                    listener.returned(self, instruction)
                 return self.all_of(instruction.operands)
             self.current = instruction
             self.step(instruction)
             handler = handlers.get(name)
             if handler is None:
                 self.fail(findings.NOT_MODELLED, "this machine cannot execute the op", instruction)
+            if listener is not None:
+                listener.before(self, instruction)
             try:
                 handler(self, instruction)
             except MISFITS as error:
                 self.fail(findings.NOT_MODELLED, f"cannot be executed as it stands: {error}", instruction)
+            if listener is not None:
+                listener.after(self, instruction)
+            if self.pausing:
+                self.pausing = False
+                self.pause()
         return ()
 
     def step(self, instruction: Instruction) -> None:
@@ -281,6 +319,8 @@ class Lane:
             return
         data = cells.data if cells.data.dtype is tile.dtype else cells.data.to(tile.dtype)
         target = tile if row == 0 and column == 0 else _shifted(tile, row, column)
+        if self.launch.listener is not None:
+            self.launch.listener.tile_write(self, target, rows, cols)
         target.store(data)
         target.mark(rows, cols, cells.codes)
         covers = not tile.is_window and (rows, cols) == (tile.type.rows, tile.type.cols)

@@ -100,14 +100,39 @@ class Window:
         return f"{self.name} ({self.view.pointer.name}[{window}])"
 
 
+Clock = dict[str, int]
+"""How far each lane had come, as far as somebody knows: what a lane did up to then is over for him."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A write to global memory: the lane (its name, its block), and how far the lane had come."""
+
+    lane: str
+    block: int
+    epoch: int
+    where: str
+
+    @property
+    def key(self) -> str:
+        return lane_key(self.block, self.lane)
+
+
+def lane_key(block: int, lane: str) -> str:
+    """What a lane is called in clocks."""
+    return f"{block}/{lane}"
+
+
 @dataclass(slots=True)
 class Writers:
-    """Which block wrote each element of each argument last; for several blocks only."""
+    """Who wrote each element of each argument last; for several lanes or blocks only."""
 
     maps: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict)
+    accesses: list[Access] = field(default_factory=list)
+    numbers: dict[Access, int] = field(default_factory=dict)
 
-    def note(self, window: Window, block: int) -> int | None:
-        """Records a block's write; the number of another block that has written one of the elements, if any."""
+    def note(self, window: Window, access: Access, clock: Clock) -> Access | None:
+        """Records a write; another lane's of the same elements that `clock` does not know to be over, if any."""
         pointer = window.view.pointer
         base = pointer.tensor
         key = (base.untyped_storage().data_ptr(), int(base.storage_offset()))
@@ -115,6 +140,13 @@ class Writers:
         if owner is None:
             owner = self.maps[key] = torch.zeros(pointer.extent, dtype=torch.int32)
         region = owner.as_strided(window.sizes, window.view.strides, pointer.offset + window.start)
-        others = region[(region != 0) & (region != block + 1)]
-        region.fill_(block + 1)
-        return int(others[0]) - 1 if others.numel() else None
+        before = [self.accesses[number - 1] for number in region.unique().tolist() if number]  # type: ignore[no-untyped-call]
+        region.fill_(self._number(access))
+        return next((a for a in before if a.key != access.key and clock.get(a.key, -1) < a.epoch), None)
+
+    def _number(self, access: Access) -> int:
+        number = self.numbers.get(access)
+        if number is None:
+            self.accesses.append(access)
+            number = self.numbers[access] = len(self.accesses)
+        return number

@@ -11,9 +11,10 @@ from pypto_lab.pto.decode import Instruction, Value
 from pypto_lab.pto.dialect.types import ALIGNMENT, MultiTileType, TileType
 from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import Cells, Tile
-from pypto_lab.pto.machine.dtypes import TORCH
+from pypto_lab.pto.machine.dtypes import TORCH, bits
 from pypto_lab.pto.machine.lane import Handler, Lane
-from pypto_lab.pto.machine.memory import Pointer, View, Window
+from pypto_lab.pto.machine.memory import Access, Pointer, View, Window
+from pypto_lab.pto.machine.scratch import clobbering
 from pypto_lab.torch_codegen.runtime.casts import _cast
 from pypto_lab.torch_codegen.runtime.memory import _pad_number
 
@@ -244,8 +245,18 @@ def _tstore(lane: Lane, instruction: Instruction) -> None:
     cells = converted(lane.read(instruction, tile, rows, cols), TORCH[window.view.pointer.dtype])
     report_undefined(lane, instruction, tile.describe(), window, cells)
     atomic = str(instruction.attributes.get("atomicType", "atomic_none"))
-    note_writer(lane, instruction, window, atomic != "atomic_none")
+    note_writer(lane, instruction, window, atomic != "atomic_none", cells.data.contiguous())
+    if lane.launch.listener is not None:
+        lane.launch.listener.memory_write(lane, _written(window, rows, cols))
     place_cells(window, cells.data, rows, cols, atomic)
+
+
+def _written(window: Window, rows: int, cols: int) -> torch.Tensor:
+    """The elements of a window that `place_cells` writes (all of them where it has more than two axes)."""
+    memory = window.cells()
+    if window.matrix == (rows, cols) or memory.dim() > 2:
+        return memory
+    return memory[..., :cols] if memory.dim() < 2 else memory[:rows, :cols]
 
 
 def place_cells(window: Window, data: torch.Tensor, rows: int, cols: int, atomic: str = "atomic_none") -> None:
@@ -286,20 +297,32 @@ def report_undefined(lane: Lane, instruction: Instruction, shown: str, window: W
     )
 
 
-def note_writer(lane: Lane, instruction: Instruction, window: Window, atomic: bool) -> None:
+def note_writer(
+    lane: Lane, instruction: Instruction, window: Window, atomic: bool, written: torch.Tensor | None = None
+) -> None:
+    """A finding where another lane or block writes the same elements and nothing orders the two. Lanes of one block
+    that write the same numbers (`written`, of the window's shape) do no harm."""
     writers = lane.launch.writers
     if writers is None or atomic:
         return
-    other = writers.note(window, lane.block)
-    if other is not None:
-        lane.report(
-            findings.RACE,
-            f"blocks {other} and {lane.block} both write elements of {window.view.pointer.name}; which one stays is "
-            "not defined",
-            instruction,
-            tiles=(window.describe(),),
-            once=True,
-        )
+    access = Access(lane.name, lane.block, lane.clock.get(lane.key, 0), instruction.where)
+    other = writers.note(window, access, lane.clock)
+    if other is None:
+        return
+    if other.block != lane.block:
+        who = f"blocks {other.block} and {lane.block}"
+    elif lane.launch.has_flags or (written is not None and _holds(window, written)):
+        return
+    else:
+        who = f"lanes {other.lane} ({other.where}) and {lane.name}"
+    message = f"{who} both write elements of {window.view.pointer.name}; which one stays is not defined"
+    lane.report(findings.RACE, message, instruction, tiles=(window.describe(),), once=True)
+
+
+def _holds(window: Window, written: torch.Tensor) -> bool:
+    """Whether a window's memory holds these bits."""
+    memory = window.cells()
+    return memory.numel() == written.numel() and torch.equal(bits(memory.contiguous()).view(-1), bits(written).view(-1))
 
 
 # --- scalars of tiles -------------------------------------------------------------------------------------------------
@@ -429,7 +452,7 @@ def _nothing(lane: Lane, instruction: Instruction) -> None:
             lane.read(instruction, content)
 
 
-HANDLERS: dict[str, Handler] = {
+_PLAIN: dict[str, Handler] = {
     "pto.alloc_tile": _alloc_tile,
     "pto.alloc_multi_tile": _alloc_multi,
     "pto.multi_tile_get": _multi_get,
@@ -453,3 +476,4 @@ HANDLERS: dict[str, Handler] = {
     "pto.tfillpad_expand": _tfillpad,
     "pto.tprint": _nothing,
 }
+HANDLERS = clobbering(_PLAIN)

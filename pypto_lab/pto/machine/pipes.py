@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
 from pypto_lab.pto.decode import Instruction
 from pypto_lab.pto.dialect.types import TileType
 from pypto_lab.pto.machine import findings
-from pypto_lab.pto.machine.arena import Cells
+from pypto_lab.pto.machine.arena import Cells, Tile
 from pypto_lab.pto.machine.lane import Handler, Lane
+from pypto_lab.pto.machine.memory import Clock
 from pypto_lab.pto.machine.moves import converted
 
 C2V, V2C = 1, 2
@@ -30,6 +33,7 @@ class Parcel:
     valid: tuple[int, int]
     split: int
     instruction: Instruction
+    clock: Clock = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,10 +50,18 @@ class Pipe:
     pushed: list[int] = field(default_factory=lambda: [0, 0])
     popped: list[int] = field(default_factory=lambda: [0, 0])
     freed: list[int] = field(default_factory=lambda: [0, 0])
+    frees: tuple[list[Clock], list[Clock]] = field(default_factory=lambda: ([], []))
+    """By ring: what the lane that gave a slot back had done by then, in the order of frees."""
+    splits: dict[int, deque[int]] = field(default_factory=dict)
+    """Split codes of the tiles that are popped and not yet freed, by vector lane."""
 
     @property
     def name(self) -> str:
         return f"pipe {self.id}, {NAMES[self.direction]}"
+
+    def ring(self, lane: int) -> str:
+        """The name of one lane's ring, as recordings have it."""
+        return f"{'C2V' if self.direction == C2V else 'V2C'}[{lane}]#{self.id}"
 
     def queue(self, lane: int) -> deque[Parcel]:
         return self.queues.setdefault(lane, deque())
@@ -158,6 +170,38 @@ def parts_of(cells: Cells, valid: tuple[int, int], split: int) -> list[tuple[Cel
     return parts
 
 
+def _wait(
+    lane: Lane,
+    instruction: Instruction,
+    pipe: Pipe,
+    ring: int,
+    why: Literal["full", "empty"],
+    ready: Callable[[], bool],
+) -> None:
+    """Lets other lanes run until one ring of a pipe has room, or something in it."""
+    if ready():
+        return
+    listener = lane.launch.listener
+    if listener is not None:
+        listener.queue("blocked", lane, instruction, pipe, ring, why=why)
+    state = f"all {pipe.depth or 0} slots of {pipe.name} are taken" if why == "full" else f"{pipe.name} is empty"
+    lane.wait(f"{instruction.name} ({instruction.where}): {state}", ready)
+    if listener is not None:
+        listener.queue("resumed", lane, instruction, pipe, ring)
+
+
+def _put(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Parcel) -> None:
+    frees = pipe.frees[ring if pipe.direction == C2V else 0]
+    if pipe.depth is not None and pipe.depth <= pipe.pushed[ring] < pipe.depth + len(frees):
+        lane.learn(frees[pipe.pushed[ring] - pipe.depth])
+    parcel.clock = lane.signal()
+    pipe.queue(ring).append(parcel)
+    pipe.pushed[ring] += 1
+    if lane.launch.listener is not None:
+        slot = pipe.pushed[ring] - 1
+        lane.launch.listener.queue("push", lane, instruction, pipe, ring, slot=slot, parcel=parcel)
+
+
 def _push_to_vector(lane: Lane, instruction: Instruction) -> None:
     tile = lane.tile(instruction.operands[0])
     pipe = _pipe_of(lane, instruction, C2V)
@@ -173,13 +217,10 @@ def _push_to_vector(lane: Lane, instruction: Instruction) -> None:
     ):
         if index >= lane.pipes.lanes:
             break
-        lane.wait(
-            f"{instruction.name} ({instruction.where}): all {depth} slots of {pipe.name} are taken",
-            lambda index=index: pipe.pushed[index] - pipe.freed[index] < depth,  # type: ignore[misc]
-        )
-        pipe.queue(index).append(Parcel(cells, valid, split, instruction))
-        pipe.pushed[index] += 1
-    lane.pause()
+        has_room = lambda index=index: pipe.pushed[index] - pipe.freed[index] < depth  # noqa: E731
+        _wait(lane, instruction, pipe, index, "full", has_room)
+        _put(lane, instruction, pipe, index, Parcel(cells, valid, split, instruction))
+    lane.pausing = True
 
 
 def _push_to_cube(lane: Lane, instruction: Instruction) -> None:
@@ -187,13 +228,10 @@ def _push_to_cube(lane: Lane, instruction: Instruction) -> None:
     pipe = _pipe_of(lane, instruction, V2C)
     depth = pipe.depth or 0
     cells = lane.read_box(instruction, tile)
-    lane.wait(
-        f"{instruction.name} ({instruction.where}): all {depth} slots of {pipe.name} are taken",
-        lambda: pipe.pushed[lane.index] - pipe.freed[0] < depth,
-    )
-    pipe.queue(lane.index).append(Parcel(cells, (tile.valid_rows, tile.valid_cols), _split(instruction), instruction))
-    pipe.pushed[lane.index] += 1
-    lane.pause()
+    _wait(lane, instruction, pipe, lane.index, "full", lambda: pipe.pushed[lane.index] - pipe.freed[0] < depth)
+    parcel = Parcel(cells, (tile.valid_rows, tile.valid_cols), _split(instruction), instruction)
+    _put(lane, instruction, pipe, lane.index, parcel)
+    lane.pausing = True
 
 
 def _pop(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Parcel) -> None:
@@ -208,6 +246,7 @@ def _pop(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Pa
         lane.fail(findings.PIPE_MISUSE, message, instruction)
     slot = pipe.popped[ring] % max(pipe.depth or 1, 1)
     pipe.popped[ring] += 1
+    pipe.splits.setdefault(ring, deque()).append(parcel.split)
     address = pipe.base + slot * (pipe.slot_size or 0)
     if type_.size > (pipe.slot_size or 0):
         message = f"{result.name} takes {type_.size} bytes, a slot of {pipe.name} has {pipe.slot_size}"
@@ -218,6 +257,7 @@ def _pop(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Pa
     valid = (extents[0], extents[1]) if len(extents) == 2 else (rows, cols)
     tile = lane.place(instruction, result.name, type_, address, valid)
     tile.arena.undefine(address, address + type_.size, 1)
+    _check_parcel(lane, instruction, tile, parcel)
     height, width = (min(a, b) for a, b in zip(parcel.cells.data.shape, (type_.rows, type_.cols), strict=True))
     if (type_.rows, type_.cols) != tuple(parcel.cells.data.shape) and (
         parcel.valid[0] > type_.rows or parcel.valid[1] > type_.cols
@@ -228,26 +268,53 @@ def _pop(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Pa
         )
         lane.report(findings.BAD_EXTENT, message, instruction, tiles=(tile.describe(),))
     cells = converted(Cells(parcel.cells.data[:height, :width], parcel.cells.codes), tile.dtype)
+    listener = lane.launch.listener
+    if listener is not None:
+        listener.tile_write(lane, tile, height, width)
     tile.store(cells.data)
     tile.mark(height, width, None if cells.codes is None else cells.codes[:height, :width])
     tile.allocation.written_at = lane.steps
     lane.set(result, tile)
-    lane.pause()
+    if listener is not None:
+        rings = range(lane.pipes.lanes) if pipe.direction == V2C else (ring,)
+        for popped in rings:
+            listener.queue("pop", lane, instruction, pipe, popped, slot=pipe.popped[ring] - 1, tile=tile)
+    lane.pausing = True
+
+
+def _check_parcel(lane: Lane, instruction: Instruction, tile: Tile, parcel: Parcel) -> None:
+    """A pop takes the elements that were pushed: as many as were valid, of their type."""
+    if parcel.cells.data.dtype is not tile.dtype:
+        pushed = str(parcel.cells.data.dtype).removeprefix("torch.")
+        message = f"pops as {tile.type.dtype} what was pushed at {parcel.instruction.where} as {pushed}"
+        lane.report(findings.BAD_ARGUMENT, message, instruction, tiles=(tile.describe(),))
+    missing = tile.valid_rows > parcel.valid[0] or tile.valid_cols > parcel.valid[1]
+    if missing and tile.valid_rows and tile.valid_cols:
+        message = (
+            f"{tile.name} has {tile.valid_rows} x {tile.valid_cols} valid elements, but {parcel.valid[0]} x "
+            f"{parcel.valid[1]} were pushed at {parcel.instruction.where}"
+        )
+        lane.report(findings.BAD_EXTENT, message, instruction, tiles=(tile.describe(),))
 
 
 def _pop_in_vector(lane: Lane, instruction: Instruction) -> None:
     pipe = _pipe_of(lane, instruction, C2V)
     queue = pipe.queue(lane.index)
-    lane.wait(f"{instruction.name} ({instruction.where}): {pipe.name} is empty", lambda: bool(queue))
-    _pop(lane, instruction, pipe, lane.index, queue.popleft())
+    _wait(lane, instruction, pipe, lane.index, "empty", lambda: bool(queue))
+    parcel = queue.popleft()
+    lane.learn(parcel.clock)
+    _pop(lane, instruction, pipe, lane.index, parcel)
 
 
 def _pop_in_cube(lane: Lane, instruction: Instruction) -> None:
     """Takes one parcel of every vector lane: halves are joined; without a split lane 0's is the tile."""
     pipe = _pipe_of(lane, instruction, V2C)
     queues = [pipe.queue(index) for index in range(lane.pipes.lanes)]
-    lane.wait(f"{instruction.name} ({instruction.where}): {pipe.name} is empty", lambda: all(queues))
+    for ring, queue in enumerate(queues):
+        _wait(lane, instruction, pipe, ring, "empty", lambda queue=queue: bool(queue))  # type: ignore[misc]
     parcels = [queue.popleft() for queue in queues]
+    for parcel in parcels:
+        lane.learn(parcel.clock)
     first = parcels[0]
     if first.split and len(parcels) == 2:
         first = joined(first, parcels[1])
@@ -275,12 +342,20 @@ def _free(lane: Lane, instruction: Instruction, direction: int) -> None:
     ring = lane.index if direction == C2V else 0
     if pipe.freed[ring] >= pipe.popped[ring]:
         lane.fail(findings.PIPE_MISUSE, f"{pipe.name}: no popped tile is left to free", instruction)
+    split = pipe.splits[ring].popleft()
+    if split != _split(instruction):
+        message = f"{pipe.name}: frees with split {_split(instruction)} what was popped with split {split}"
+        lane.fail(findings.PIPE_MISUSE, message, instruction)
     slot = pipe.freed[ring] % max(pipe.depth or 1, 1)
     pipe.freed[ring] += 1
+    pipe.frees[ring].append(lane.signal())
+    if lane.launch.listener is not None:
+        for freed in range(lane.pipes.lanes) if direction == V2C else (ring,):
+            lane.launch.listener.queue("free", lane, instruction, pipe, freed, slot=pipe.freed[ring] - 1)
     low = pipe.base + slot * (pipe.slot_size or 0)
     code = lane.launch.origin(f"slot {slot} of {pipe.name} was given back at {instruction.where}")
     lane.arena(SPACES[direction]).undefine(low, low + (pipe.slot_size or 0), code)
-    lane.pause()
+    lane.pausing = True
 
 
 def _free_in_vector(lane: Lane, instruction: Instruction) -> None:
@@ -324,12 +399,19 @@ def _syncall(lane: Lane, instruction: Instruction) -> None:
     key = f"{lane.block}/{lane.name}"
     meetings[key] = meetings.get(key, 0) + 1
     turn = meetings[key]
+    reached = lane.launch.barriers.setdefault((str(kind), turn), {})
+    for known, epoch in lane.signal().items():
+        reached[known] = max(reached.get(known, -1), epoch)
     absent = [name for name in meetings if kind is None or name.split("/")[1].startswith(kind)]
     lane.wait(
         f"{instruction.name} ({instruction.where}): waits for every lane",
         lambda: all(meetings[name] >= turn for name in absent),
     )
+    lane.learn(reached)
 
+
+FLAGS = frozenset({"pto.sync.set", "pto.sync.wait", "pto.set_ffts"})
+"""Ops that order lanes by means that are passed over here."""
 
 ORDER = "one op runs after the other here, so a missing or wrong order does not show"
 HANDLERS: dict[str, Handler] = {

@@ -40,6 +40,11 @@ def _matmul(form: str, rows: int | None = None) -> Handler:
             return
         product = _product(lane, instruction, left, right, rows)
         height, width = product.data.shape
+        target = target_of(lane, instruction)
+        if (target.valid_rows, target.valid_cols) != (height, width):
+            valid = f"{target.valid_rows} x {target.valid_cols}"
+            message = f"{target.name} has {valid} valid elements, the product {height} x {width}"
+            lane.report(findings.BAD_EXTENT, message, instruction, tiles=(target.describe(),))
         if form:
             extra = tiles[0] if form == "acc" else tiles[2]
             other = lane.read(instruction, extra, height if form == "acc" else 1, width)

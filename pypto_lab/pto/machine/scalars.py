@@ -238,6 +238,8 @@ def _for(lane: Lane, instruction: Instruction) -> None:
         lane.set(body.arguments[0], index)
         for argument, value in zip(body.arguments[1:], carried, strict=True):
             lane.set(argument, value)
+        if lane.launch.listener is not None:
+            lane.launch.listener.turn(lane, instruction, body.arguments)
         carried = lane.run(body) or carried
     lane.loops.pop()
     for result, value in zip(instruction.results, carried, strict=True):
@@ -246,6 +248,8 @@ def _for(lane: Lane, instruction: Instruction) -> None:
 
 def _if(lane: Lane, instruction: Instruction) -> None:
     condition = bool(lane.get(instruction.operands[0]))
+    if lane.launch.listener is not None:
+        lane.launch.listener.decided(lane, instruction, condition)
     if condition:
         values = lane.run(instruction.blocks[0])
     elif len(instruction.blocks) > 1:
@@ -263,11 +267,15 @@ def _while(lane: Lane, instruction: Instruction) -> None:
     while True:
         for argument, value in zip(before.arguments, carried, strict=True):
             lane.set(argument, value)
+        if lane.launch.listener is not None:
+            lane.launch.listener.turn(lane, instruction, before.arguments)
         condition, *passed = lane.run(before)
-        if not condition:
-            break
         for argument, value in zip(after.arguments, passed, strict=True):
             lane.set(argument, value)
+        if lane.launch.listener is not None:
+            lane.launch.listener.decided(lane, instruction, bool(condition))
+        if not condition:
+            break
         carried = lane.run(after)
         lane.step(instruction)
     lane.loops.pop()
@@ -296,7 +304,10 @@ def _load_scalar(lane: Lane, instruction: Instruction) -> None:
 
 def _store_scalar(lane: Lane, instruction: Instruction) -> None:
     pointer, offset, value = lane.all_of(instruction.operands)
-    _element(lane, instruction, pointer, int(offset)).fill_(value)
+    element = _element(lane, instruction, pointer, int(offset))
+    if lane.launch.listener is not None:
+        lane.launch.listener.memory_write(lane, element)
+    element.fill_(value)
 
 
 def _addptr(lane: Lane, instruction: Instruction) -> None:

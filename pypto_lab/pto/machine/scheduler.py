@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped, unused-ignore]
+
+from pypto_lab.torch_codegen.scheduling import Policy, policy_of
 
 
 @dataclass(slots=True, eq=False)
@@ -27,10 +28,11 @@ class Deadlock(Exception):
 
 
 class Scheduler:
-    """Runs lanes to their end. Seed 0 lets a lane run until it waits, others change lanes at pipe operations too."""
+    """Runs lanes to their end. Seed 0 lets a lane run until it waits, others change lanes at pipe operations too; a
+    policy (see `torch_codegen/scheduling.py`) chooses otherwise."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed) if seed else None
+    def __init__(self, seed: int, policy: Policy | str | None = None) -> None:
+        self._policy = policy_of(("random" if seed else "lane-first") if policy is None else policy, seed)
         self._tasks: dict[Any, _Task] = {}
 
     def wait(self, what: str, ready: Callable[[], bool]) -> None:
@@ -47,7 +49,7 @@ class Scheduler:
     def pause(self) -> None:
         """A place where another lane may go on."""
         task = self._tasks.get(getcurrent())
-        if self._random is not None and task is not None:
+        if self._policy.preempts and task is not None:
             task.coroutine.parent.switch()
 
     def run(self, names: Sequence[str], bodies: Sequence[Callable[[], None]]) -> None:
@@ -70,7 +72,8 @@ class Scheduler:
             runnable = [t for t in left if t.ready is None or t.ready()]
             if not runnable:
                 raise Deadlock({t.name: t.waits_for or "nothing" for t in left})
-            task = runnable[0] if self._random is None else self._random.choice(runnable)
+            chosen = runnable[0].name if len(runnable) == 1 else self._policy([t.name for t in runnable])
+            task = next(t for t in runnable if t.name == chosen)
             task.coroutine.switch()
             if task.coroutine.dead:
                 left.remove(task)

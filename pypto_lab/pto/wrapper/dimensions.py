@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pypto_lab.ir import arith
@@ -32,32 +32,47 @@ def dynamic_dimensions(function: n.Function) -> tuple[DynamicDimension, ...]:
     Raises:
         LabError (E650): no dimension can be solved for a symbol.
     """
+
+    def source(param: n.Param, axis: int) -> str:
+        return f"static_cast<int64_t>({param.name}_tensor->shapes[{axis}])"
+
+    return tuple(
+        DynamicDimension(symbol, _value(function, symbol, shown))
+        for symbol, shown in shown_symbols(function, source).items()
+    )
+
+
+def shown_symbols(function: n.Function, source: Callable[[n.Param, int], str]) -> dict[n.Var, list[tuple[str, n.Expr]]]:
+    """The symbols of the tensor parameters' shapes, first seen first, each with the dimensions that show it.
+
+    `source` gives the C++ of a parameter's extent on an axis; with it stands the dimension as the program has it.
+    """
     scalars = {p.var for p in function.params}
     symbols: dict[n.Var, list[tuple[str, n.Expr]]] = {}
-    for source, dimension in _shown(function):
-        for node in walk(dimension):
-            if isinstance(node, n.Var) and node not in scalars:
-                symbols.setdefault(node, []).append((source, dimension))
-    return tuple(DynamicDimension(symbol, _value(function, symbol, shown)) for symbol, shown in symbols.items())
-
-
-def _shown(function: n.Function) -> Iterator[tuple[str, n.Expr]]:
-    """(C++ of a shape entry, dimension) of each dimension of each tensor parameter."""
     for param in function.params:
         if not isinstance(param.type, TensorType):
             continue
         for axis, dimension in enumerate(param.type.shape):
-            source = f"static_cast<int64_t>({param.name}_tensor->shapes[{axis}])"
             # two FP4 values share a byte, and the runtime's shape counts bytes
             packed = param.type.dtype is FP4 and axis == param.type.rank - 1
-            yield f"{source} * 2" if packed else source, dimension
+            text = source(param, axis) + (" * 2" if packed else "")
+            for node in walk(dimension):
+                if isinstance(node, n.Var) and node not in scalars:
+                    symbols.setdefault(node, []).append((text, dimension))
+    return symbols
+
+
+def solved(symbol: n.Var, shown: list[tuple[str, n.Expr]]) -> str | None:
+    """The C++ of a symbol's value, from the first dimension that gives it exactly, else from the first at all."""
+    values = [s for source, dimension in shown if (s := _solve(dimension, symbol, source, exact=True)) is not None]
+    exact = [value for value, is_exact in values if is_exact]
+    return next(iter([*exact, *(value for value, _ in values)]), None)
 
 
 def _value(function: n.Function, symbol: n.Var, shown: list[tuple[str, n.Expr]]) -> str:
-    solved = [s for source, dimension in shown if (s := _solve(dimension, symbol, source, exact=True)) is not None]
-    exact = [value for value, is_exact in solved if is_exact]
-    if exact or solved:
-        return (exact or [value for value, _ in solved])[0]
+    value = solved(symbol, shown)
+    if value is not None:
+        return value
     from pypto_lab.ir.printer import print_expr
 
     forms = ", ".join(f"`{print_expr(dimension)}`" for _, dimension in shown)

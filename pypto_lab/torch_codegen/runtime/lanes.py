@@ -433,6 +433,7 @@ class _Pipe:
     def __init__(self, to: str, id: int) -> None:
         self.to = to
         self.id = id
+        self.name = f"pipe {id} to {to}"
         self.depth: int | None = None
         self.slot_size: int | None = None
         self.queues: dict[tuple[int, int], deque[_Slot]] = {}
@@ -440,10 +441,6 @@ class _Pipe:
         self.popped = [0, 0]
         self.freed = [0, 0]
         self.popped_at = [0, 0]
-
-    @property
-    def name(self) -> str:
-        return f"pipe {self.id} to {self.to}"
 
     def ring(self, lane: int) -> str:
         """The name of one lane's ring, the same in every run."""
@@ -457,6 +454,15 @@ class _Pipe:
 
     def full(self, lane: int) -> bool:
         return self.depth is not None and self.pushed[lane] - self.freed[lane] >= self.depth
+
+    def has_room(self, lane: int) -> Callable[[], bool]:
+        """The question whether one more tile fits."""
+        return lambda: not self.full(lane)
+
+    def holds(self, split: int, lane: int) -> Callable[[], bool]:
+        """The question whether there is a tile to pop."""
+        queue = self.queue(split, lane)
+        return lambda: bool(queue)
 
     def put(self, split: int, lane: int, payload: torch.Tensor, line: int) -> None:
         self.queue(split, lane).append(_Slot(self.pushed[lane], payload, line))
@@ -573,12 +579,11 @@ class _CrossCoreRuntime:
 
     def push_to_aiv(self, tile: torch.Tensor, split: Any = 0, id: int = 0, lane_stride: int | None = None) -> None:
         """Cube to vector: sends a tile, or to each lane its half. Waits while the ring is full."""
-        code = _split_mode_to_int(split)
-        two = code != 0 or _current_lane().pipes.dual
+        code, pipes = _split_mode_to_int(split), _current_lane().pipes
         parts = _lane_parts(tile, code, lane_stride) if code else [_alias_of(tile)]
-        if two and not code:
+        if pipes.dual and not code:
             parts.append(_copy_of(tile))
-        self._push("push_to_aiv", _current_lane().pipes.pipe("AIV", id), code, list(enumerate(parts)), tile)
+        self._push("push_to_aiv", pipes.pipe("AIV", id), code, list(enumerate(parts)), tile)
 
     def push_to_aic(self, tile: torch.Tensor, split: Any = 0, id: int = 0) -> None:
         """Vector to cube: sends this lane's tile. Raises ValueError for the odd split codes."""
@@ -591,10 +596,10 @@ class _CrossCoreRuntime:
 
     def pop_from_aic(self, split: Any = 0, id: int = 0, valid_shape: Sequence[int] | None = None) -> torch.Tensor:
         """Vector side: the oldest tile (or half) the cube has sent to this lane. Waits for it."""
-        code = _split_mode_to_int(split)
-        lane = _current_lane().index if code or _current_lane().pipes.dual else 0
+        code, here = _split_mode_to_int(split), _current_lane()
+        lane = here.index if code or here.pipes.dual else 0
         self._check_lane(lane)
-        pipe = _current_lane().pipes.pipe("AIV", id)
+        pipe = here.pipes.pipe("AIV", id)
         with _scheduler.lock:
             queue = pipe.queue(code, lane)
             if not queue:
@@ -611,9 +616,9 @@ class _CrossCoreRuntime:
         pipe = _current_lane().pipes.pipe("AIC", id)
         lanes = (0, 1) if code or _current_lane().pipes.dual else (0,)
         with _scheduler.lock:
-            queues = [pipe.queue(code, lane) for lane in lanes]
-            if not all(queues):
-                self._wait("pop_from_aiv", pipe, code, 0 if not queues[0] else 1, "empty", lambda: all(queues))
+            for lane in lanes:
+                if not pipe.queue(code, lane):
+                    self._wait("pop_from_aiv", pipe, code, lane, "empty", pipe.holds(code, lane))
             parts = [pipe.take(code, lane) for lane in lanes]
             if code:
                 tile = _join_parts(parts[0], parts[1], code)
@@ -626,13 +631,16 @@ class _CrossCoreRuntime:
 
     def tfree_to_aic(self, tile: Any, split: Any = 0, id: int = 0) -> None:
         """Vector side: gives the slot of a popped tile back. Raises RuntimeError for a second free."""
-        lane = _current_lane().index if self._two_lanes_used("AIV", id) else 0
-        self._free("tfree_to_aic", _current_lane().pipes.pipe("AIV", id), (lane,), tile)
+        here = _current_lane()
+        pipe = here.pipes.pipe("AIV", id)
+        lane = here.index if here.pipes.dual or pipe.pushed[1] > 0 else 0
+        self._free("tfree_to_aic", pipe, (lane,), tile)
 
     def tfree_to_aiv(self, tile: Any, split: Any = 0, id: int = 0) -> None:
         """Cube side: gives the slot of a popped tile back to both lanes. Raises RuntimeError for a second free."""
-        lanes = (0, 1) if self._two_lanes_used("AIC", id) else (0,)
-        self._free("tfree_to_aiv", _current_lane().pipes.pipe("AIC", id), lanes, tile)
+        pipes = _current_lane().pipes
+        pipe = pipes.pipe("AIC", id)
+        self._free("tfree_to_aiv", pipe, (0, 1) if pipes.dual or pipe.pushed[1] > 0 else (0,), tile)
 
     def read_after_free(self, name: str) -> None:
         """Called where a script reads a popped tile that it has freed. Raises RuntimeError."""
@@ -689,10 +697,6 @@ class _CrossCoreRuntime:
 
     # internals
 
-    def _two_lanes_used(self, to: str, id: int) -> bool:
-        pipe = _current_lane().pipes.pipe(to, id)
-        return _current_lane().pipes.dual or pipe.pushed[1] > 0
-
     @staticmethod
     def _check_lane(lane: int) -> None:
         if lane not in (0, 1):
@@ -715,16 +719,16 @@ class _CrossCoreRuntime:
             raise _LaneCancelled
         line = _script_line()
         with _scheduler.lock:
-            lanes = [index for index, _ in parts]
-            full = [] if pipe.depth is None else [index for index in lanes if pipe.full(index)]
-            if full:
-                self._wait(operation, pipe, code, full[0], "full", lambda: not any(pipe.full(k) for k in lanes))
+            if pipe.depth is not None:
+                for index, _ in parts:  # only this lane pushes, so a ring that has room keeps it
+                    if pipe.full(index):
+                        self._wait(operation, pipe, code, index, "full", pipe.has_room(index))
             for index, part in parts:
                 # a debug run marks freed slots, so they must be bytes of their own
                 pipe.put(code, index, _copy_of(part) if _is_debug_run() else part, line)
                 if _LISTENER is not None:
                     _tell("push", pipe=pipe.ring(index), slot=pipe.pushed[index] - 1, value=part, depth=pipe.depth)
-            _current_lane().pipes.events.append((lane.name, operation, pipe.name, code, tuple(tile.shape), line))
+            lane.pipes.events.append((lane.name, operation, pipe.name, code, tile.shape, line))
             _scheduler.wake()
 
     def _hand_over(
@@ -745,8 +749,8 @@ class _CrossCoreRuntime:
         line = _script_line()
         for lane in lanes:
             pipe.popped_at[lane] = line
-        name = _current_lane().name
-        _current_lane().pipes.events.append((name, operation, pipe.name, code, tuple(tile.shape), line))
+        here = _current_lane()
+        here.pipes.events.append((here.name, operation, pipe.name, code, tile.shape, line))
         return popped
 
     def _free(self, operation: str, pipe: _Pipe, lanes: Sequence[int], tile: Any) -> None:

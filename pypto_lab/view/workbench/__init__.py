@@ -3,6 +3,7 @@
 bench = workbench(recording, case=case)     # in a notebook: the widget
 bench.save("run.html")                      # the same as one file
 print(bench.text("queues"))                 # and as text
+live(program, values)                       # a run that is watched while it goes on, and then its workbench
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pypto_lab.view.workbench.bench import VIEWS, Workbench
+from pypto_lab.view.workbench.running import LiveWorkbench, live, watched
 
 if TYPE_CHECKING:
     from pypto_lab.record.recording import Recording
@@ -21,4 +23,4 @@ def workbench(recording: Recording | Session, **context: Any) -> Workbench:
     return Workbench(recording, **context)
 
 
-__all__ = ["VIEWS", "Workbench", "workbench"]
+__all__ = ["VIEWS", "LiveWorkbench", "Workbench", "live", "watched", "workbench"]

@@ -15,13 +15,17 @@ from typing import Any
 
 from pypto_lab.ir.diagnostics import Diagnostic
 from pypto_lab.ir.nodes import Function, Program
+from pypto_lab.record.breakpoints import OnNonFinite
 from pypto_lab.record.recording import Recording
 from pypto_lab.record.session import Session
 from pypto_lab.view.workbench.artifacts import Artifact, artifacts
+from pypto_lab.view.workbench.files import FileNames
+from pypto_lab.view.workbench.findings import Finding, findings, in_order
 from pypto_lab.view.workbench.listing import Listing, script_listing, source_listings
 from pypto_lab.view.workbench.numbers import OutputNumbers, as_array, expected_of, output_numbers
-from pypto_lab.view.workbench.passes import Stage, stages
-from pypto_lab.view.workbench.places import memory_places, tensor_places
+from pypto_lab.view.workbench.passes import Stages, stages, stages_of_lowering
+from pypto_lab.view.workbench.places import memory_places, merged_places, recorded_places, tensor_places
+from pypto_lab.view.workbench.plan import FunctionMemory, memory_plan
 from pypto_lab.view.workbench.tiles import Tiles, statistics
 from pypto_lab.view.workbench.timeline import timeline, versions_of
 
@@ -40,14 +44,17 @@ class Workbench:
             over.
         case: The case whose golden the outputs are compared with.
         report: Comparisons already made (`.outputs` with `name` and `comparison`), else the case's are made.
-        dumps: A folder of compiler dumps, for the passes.
-        build: A folder of artifacts, or an object with `.path`.
+        dumps: A folder of compiler dumps, for the passes and the memory plan.
+        build: A folder of artifacts, or a build with `.path` and `.files` (name, role, state, note).
+        lowered: What the lab's own passes made of the program (`lowering.pipeline.Lowered`), for the passes and the
+            memory plan; it comes before `dumps`.
         expected: Golden outputs by name, where there is no case.
         other: Another recording, to go to the first value that differs from it.
         sweep: What `validate` found for the dumps.
-        checks: Findings to list (diagnostics), besides those of the program.
+        checks: Findings to list (diagnostics, or a machine's findings), besides those of the program.
         program: The program that was recorded; the recording's own when left out.
         title: What stands in the header, the entry's name when left out.
+        arch: "a2a3" or "a5", for the sizes of on-chip memories; that of `lowered` or `build` when left out.
 
     Nothing that is not there gets a view. Safe to use from several threads.
     """
@@ -60,12 +67,14 @@ class Workbench:
         dumps: str | Path | None = None,
         build: Any = None,
         *,
+        lowered: Any = None,
         expected: Mapping[str, Any] | None = None,
         other: Recording | None = None,
         sweep: Any = None,
-        checks: Sequence[Diagnostic] = (),
+        checks: Sequence[Any] = (),
         program: Program | Function | None = None,
         title: str | None = None,
+        arch: str | None = None,
     ) -> None:
         taken = isinstance(recording_or_session, Session)
         self.session = _session_of(recording_or_session)
@@ -76,6 +85,8 @@ class Workbench:
         self.other = other
         self._case, self._report, self._expected = case, report, expected
         self._dumps, self._build, self._sweep, self._checks = dumps, build, sweep, tuple(checks)
+        self._lowered = lowered if lowered is not None or dumps is not None else getattr(build, "lowered", None)
+        self.arch: str | None = arch or getattr(lowered, "arch", None) or getattr(build, "arch", None)
         self._widget: Any = None
         if not taken and len(self.recording):
             self.session.goto(1)
@@ -117,17 +128,35 @@ class Workbench:
         return script_listing(self.recording)
 
     @cached_property
-    def stages(self) -> list[Stage]:
-        return stages(self._dumps, self._sweep) if self._dumps is not None else []
+    def stages(self) -> Stages:
+        """The compiler's stages, the lab's own or those of a folder of dumps."""
+        if self._lowered is not None:
+            return stages_of_lowering(self._lowered, self._sweep)
+        return stages(self._dumps, self._sweep) if self._dumps is not None else Stages(())
 
     @cached_property
     def artifacts(self) -> list[Artifact]:
         return artifacts(self._build)
 
     @cached_property
+    def plan(self) -> list[FunctionMemory]:
+        """The memory plan of the last stage, else of the program that was recorded, as far as they state addresses."""
+        if self._lowered is not None:
+            return memory_plan(self._lowered.program, self.arch)
+        found = memory_plan(self.program, self.arch)
+        return found if found or not self.stages else memory_plan(self.stages.program(len(self.stages) - 1), self.arch)
+
+    @cached_property
+    def files(self) -> FileNames:
+        """The short names under which files leave the machine."""
+        spots = (s.spot.file for s in self.recording.trace.statements if s.spot is not None)
+        sources = (*self.recording.trace.sources, *getattr(self.program, "sources", ()))
+        return FileNames((*sources, *spots, *(row[0] for row in self.memory)))
+
+    @cached_property
     def memory(self) -> list[list[Any]]:
-        """Places of tiles in on-chip memory, as far as the program's types state them."""
-        return memory_places(self.program)
+        """Places of tiles in on-chip memory, as far as the recording or the program's types state them."""
+        return merged_places(recorded_places(self.recording), memory_places(self.program))
 
     @cached_property
     def graph(self) -> Any:
@@ -140,10 +169,16 @@ class Workbench:
         return found if found.nodes else None
 
     @cached_property
+    def findings(self) -> list[Finding]:
+        """Findings about the program, its passes and its runs: errors first."""
+        passes = [finding for stage in self.stages for finding in stage.findings]
+        build = findings(getattr(self._build, "remarks", ()), "build")
+        notes = findings(getattr(self.program, "notes", ()), "reader")
+        return in_order([*findings(self._checks), *notes, *passes, *build])
+
+    @property
     def checks(self) -> list[Diagnostic]:
-        """Findings about the program."""
-        notes = getattr(self.program, "notes", ())
-        return [*self._checks, *(note for note in notes if isinstance(note, Diagnostic))]
+        return [found.diagnostic for found in self.findings]
 
     @cached_property
     def divergence(self) -> Any:
@@ -156,7 +191,7 @@ class Workbench:
         has = {
             "source": bool(self.sources), "script": bool(self.recording.trace.script.strip()),
             "queues": bool(self.recording.trace.events), "numbers": bool(self.numbers),
-            "graph": self.graph is not None, "memory": bool(self.memory), "passes": bool(self.stages),
+            "graph": self.graph is not None, "memory": bool(self.memory or self.plan), "passes": bool(self.stages),
             "artifacts": bool(self.artifacts), "checks": bool(self.checks),
         }  # fmt: skip
         return tuple(view for view in VIEWS if has.get(view, True))
@@ -174,25 +209,32 @@ class Workbench:
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """Everything that travels to the browser at once: plain data, without the cells of tensors."""
+        """Everything that travels to the browser at once: plain data, without the cells of tensors, and with no path
+        of this machine in it."""
         with self.lock:
-            return {
-                "title": self.title,
-                "timeline": self._tables,
-                "sources": [listing.data() for listing in self.sources],
-                "script": self.script.data(),
-                "places": tensor_places(self.recording),
-                "memory": self.memory,
-                "stats": self._statistics(),
-                "golden": self._golden_values(),
-                "numbers": [n.data() for n in self.numbers],
-                "graph": self._graph(),
-                "stages": [stage.data() for stage in self.stages],
-                "artifacts": [artifact.data() for artifact in self.artifacts],
-                "checks": [_finding(d) for d in self.checks],
-                "divergence": self._divergence(),
-                "stops": self._stops(),
-            }
+            shown: dict[str, Any] = self.files.data(self._payload())
+            return shown
+
+    def _payload(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "timeline": self._tables,
+            "sources": [listing.data() for listing in self.sources],
+            "script": self.script.data(),
+            "places": tensor_places(self.recording),
+            "memory": self.memory,
+            "plan": [function.data() for function in self.plan],
+            "stats": self._statistics,
+            "golden": self._golden_values(),
+            "numbers": [n.data() for n in self.numbers],
+            "graph": self._graph(),
+            "stages": [stage.data() for stage in self.stages],
+            "artifacts": [artifact.data() for artifact in self.artifacts],
+            "checks": [found.data() for found in self.findings],
+            "nonFinite": self._non_finite(),
+            "divergence": self._divergence(),
+            "stops": self._stops(),
+        }
 
     def packed(self) -> bytes:
         """The payload as compressed JSON. The same recording gives the same bytes."""
@@ -236,10 +278,25 @@ class Workbench:
             out.append(key)
         return out
 
+    @cached_property
     def _statistics(self) -> dict[str, Any]:
         """Statistics of the tiles, as many as the budget lets through."""
         keys = self.keys_within(EAGER_CELLS)
         return {key: statistics(content) for key, content in self.tiles.contents(keys)}
+
+    def _non_finite(self) -> list[int] | None:
+        """The steps at which a NaN or an infinity comes up, None where that takes too long to tell."""
+        keys = self.tile_keys
+        if len(self._statistics) < len(keys):
+            return None
+        if not any(found["nan"] or found["inf"] for found in self._statistics.values()):
+            return []
+        return self.session.stops(OnNonFinite())
+
+    def stops_non_finite(self) -> list[int]:
+        """The steps at which a NaN or an infinity comes up that the operands did not have."""
+        with self.lock:
+            return self.session.stops(OnNonFinite())
 
     def _golden_values(self) -> list[int]:
         """Ids of the values that have a golden."""
@@ -297,6 +354,12 @@ class Workbench:
             self._widget = make_widget(self)
         return self._widget
 
+    def show_in(self, widget: Any) -> None:
+        """Shows this workbench in a widget that showed its run."""
+        with self.lock:
+            self._widget = widget
+            widget.become(self)
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         from pypto_lab.view.workbench.page import static_html
 
@@ -319,14 +382,6 @@ def _session_of(given: Recording | Session) -> Session:
 def _program_of(recording: Recording) -> Program | Function | None:
     program = recording.origin.program if recording.origin is not None else None
     return program if isinstance(program, (Program, Function)) else None
-
-
-def _finding(d: Diagnostic) -> dict[str, Any]:
-    span = d.span
-    return {
-        "severity": d.severity.value, "rule": d.code, "message": d.message, "hint": d.hint or "",
-        "file": span.file if span is not None else "", "line": span.line if span is not None else 0,
-    }  # fmt: skip
 
 
 def _plain(x: Any) -> Any:

@@ -11,10 +11,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pypto_lab.record.trace import Cells
 from pypto_lab.view import assets
 from pypto_lab.view.parts import Chip, Code, Figure, Part, Pre, Report, Stack, Tabs, to_html
 from pypto_lab.view.workbench import drawing, text
-from pypto_lab.view.workbench.tiles import MODES, SIDE, Tile, against, tile_of
+from pypto_lab.view.workbench.answers import stage_detail
+from pypto_lab.view.workbench.tiles import MODES, SIDE, Tile, against, tile_of, whole_of
 
 if TYPE_CHECKING:
     from pypto_lab.view.workbench.bench import Workbench
@@ -25,6 +27,12 @@ LARGEST_PAGE = 48 << 20
 MOST_CELLS = 1 << 27
 """Cells that are looked at for a page; the tiles of later steps are left out."""
 
+MOST_WHOLE = 1 << 20
+"""Cells of tensors too large to be drawn cell by cell that a page carries all the same, for the table."""
+
+LARGEST_STAGES = 8 << 20
+"""Characters of stages (graphs and texts) that a page carries before compression."""
+
 _SIDES = (SIDE, 64, 32)
 _STATIC_LINES = 60
 
@@ -32,7 +40,7 @@ _STATIC_LINES = 60
 def page(bench: Workbench) -> str:
     """The whole page: style, script, timeline and cells inlined."""
     heads, cells, left = _cells(bench)
-    about = {"tiles": heads, "cursor": cursor_state(bench), "left": left}
+    about = {"tiles": heads, "stages": _stages(bench), "cursor": cursor_state(bench), "left": left}
     body = "".join(
         f'<script type="application/octet-stream" id="{name}">{base64.b64encode(data).decode()}</script>'
         for name, data in (
@@ -42,13 +50,14 @@ def page(bench: Workbench) -> str:
         )
     )
     title = html.escape(f"{bench.title} - PyPTO Lab workbench")
+    script = assets.text("workbench.js").replace("</script", "<\\/script")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{assets.text('graph.css')}{assets.text('workbench.css')}</style></head>\n"
         f'<body class="pw-alone"><main><h1 class="pw-sr">{title}</h1><div data-pw-page></div></main>'
-        f'<noscript><pre>{html.escape(bench.text())}</pre></noscript>\n{body}\n<script type="module">'
-        f"{assets.text('workbench.js')}</script></body></html>\n"
+        f'<noscript><pre>{html.escape(bench.files.text(bench.text()))}</pre></noscript>\n{body}\n<script type="module">'
+        f"{script}</script></body></html>\n"
     )
 
 
@@ -70,19 +79,56 @@ def _cells(bench: Workbench) -> tuple[list[dict[str, Any]], bytes, str]:
     """
     keys = bench.keys_within(MOST_CELLS)
     side = next((s for s in _SIDES if _bytes(bench, keys, s) <= LARGEST_PAGE), _SIDES[-1])
-    places: dict[bytes, int] = {}
+    store = _Store()
     heads: list[dict[str, Any]] = []
-    out = bytearray()
-    for tile in _tiles(bench, keys, side):
-        digest = hashlib.blake2b(tile.data, digest_size=16).digest()
-        if digest not in places:
-            if len(out) + len(tile.data) > LARGEST_PAGE:
-                continue
-            out += b"\0" * (-len(out) % 8)
-            places[digest] = len(out)
-            out += tile.data
-        heads.append({**tile.head(), "at": places[digest]})
-    return heads, bytes(out), "left out of this page, which would be too large; the widget shows it"
+    whole = MOST_WHOLE
+    for tile, content in _tiles(bench, keys, side):
+        at = store.put(tile.data)
+        if at is None:
+            continue
+        head = {**tile.head(), "at": at}
+        cells = tile.rows * tile.columns
+        if tile.shown != (tile.rows, tile.columns) and content is not None and cells <= whole:
+            kept = store.put(whole_of(content, tile.wide))
+            if kept is not None:
+                whole -= cells
+                head["whole"] = kept
+        heads.append(head)
+    return heads, bytes(store.data), "left out of this page, which would be too large; the widget shows it"
+
+
+class _Store:
+    """Bytes one after the other, those that are the same once, up to the largest page."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._places: dict[bytes, int] = {}
+
+    def put(self, part: bytes) -> int | None:
+        """Where the bytes begin, None where there is no room for them."""
+        digest = hashlib.blake2b(part, digest_size=16).digest()
+        if digest not in self._places:
+            if len(self.data) + len(part) > LARGEST_PAGE:
+                return None
+            self.data += b"\0" * (-len(self.data) % 8)
+            self._places[digest] = len(self.data)
+            self.data += part
+        return self._places[digest]
+
+
+def _stages(bench: Workbench) -> list[dict[str, Any]]:
+    """Graphs and texts of the stages that changed something, as many as there is room for."""
+    out: list[dict[str, Any]] = []
+    room = LARGEST_STAGES
+    for index, stage in enumerate(bench.stages):
+        if index and not stage.changed:
+            continue
+        detail = stage_detail(bench, index)
+        room -= len(detail["svg"]) + len(detail["text"])
+        if room < 0:
+            break
+        out.append(detail)
+    return out
 
 
 def _bytes(bench: Workbench, keys: Sequence[str], side: int) -> int:
@@ -97,14 +143,16 @@ def _bytes(bench: Workbench, keys: Sequence[str], side: int) -> int:
     return sum(size(key) for key in keys)
 
 
-def _tiles(bench: Workbench, keys: Sequence[str], side: int) -> Iterator[Tile]:
+def _tiles(bench: Workbench, keys: Sequence[str], side: int) -> Iterator[tuple[Tile, Cells | None]]:
+    """Tiles with the cells that they are drawn from."""
     for key, content in bench.tiles.contents(keys):
-        yield tile_of(key, content, side)
+        yield tile_of(key, content, side), content
         golden = bench.tiles.golden_of(int(key.partition("@")[0]))
         if golden is not None:
             for mode in MODES[1:]:
-                yield tile_of(f"{key}!{mode}", against(content, golden, mode), side)
-    yield from (n.tile for n in bench.numbers if n.tile is not None)
+                other = against(content, golden, mode)
+                yield tile_of(f"{key}!{mode}", other, side), other
+    yield from ((n.tile, None) for n in bench.numbers if n.tile is not None)
 
 
 # --- without scripts -------------------------------------------------------------------------------------------------
@@ -112,7 +160,7 @@ def _tiles(bench: Workbench, keys: Sequence[str], side: int) -> Iterator[Tile]:
 
 def static_html(bench: Workbench) -> str:
     """The state at the cursor as tables and pictures: works without scripts, a kernel or a network."""
-    return to_html(static_part(bench))
+    return bench.files.text(to_html(static_part(bench)))
 
 
 def static_part(bench: Workbench) -> Report:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -138,3 +138,42 @@ def _placed(function: n.Function) -> Iterator[list[Any]]:
             continue
         space = kind.memory_space.name if isinstance(kind, TileType) and kind.memory_space is not None else ""
         yield [node.span.file, node.span.line, node.var.name, space, address, memref.size]
+
+
+def recorded_places(recording: Recording) -> list[list[Any]]:
+    """The same rows of the variables that the recording's statements place (those of a `.pto` carry addresses)."""
+    out: list[list[Any]] = []
+    for s in recording.trace.statements:
+        if s.spot is None:
+            continue
+        for name, place in zip(s.targets, s.places, strict=False):
+            if place is not None:
+                space = place.space[:1].upper() + place.space[1:]
+                out.append([s.spot.file, s.spot.line, name, space, place.low, place.high - place.low])
+    return out
+
+
+def merged_places(first: list[list[Any]], second: list[list[Any]]) -> list[list[Any]]:
+    """Rows of two kinds, each variable of a line once."""
+    known = {(row[0], row[1], _joined(row[2])) for row in first}
+    return [*first, *(row for row in second if (row[0], row[1], _joined(row[2])) not in known)]
+
+
+def places_by_line(rows: Iterable[list[Any]]) -> dict[tuple[str, int], list[list[Any]]]:
+    """Rows of :func:`memory_places` by file and line; passes leave several variables on one line of the kernel."""
+    out: dict[tuple[str, int], list[list[Any]]] = {}
+    for row in rows:
+        out.setdefault((row[0], row[1]), []).append(row)
+    return out
+
+
+def place_of(rows: Sequence[list[Any]], name: str) -> tuple[str, int, int] | None:
+    """Space, address and bytes of a script's variable among the rows of its line: the one of that name (the script
+    has runs of underscores as one), or the only one there is."""
+    named = [row for row in rows if _joined(row[2]) == _joined(name)]
+    found = named[0] if named else rows[0] if len(rows) == 1 else None
+    return (found[3], found[4], found[5]) if found is not None else None
+
+
+def _joined(name: str) -> str:
+    return re.sub(r"_+", "_", name)

@@ -10,7 +10,9 @@ from pypto_lab.record.session import Variable
 from pypto_lab.record.trace import Cells
 from pypto_lab.view.parts import Table, Text, to_text
 from pypto_lab.view.words import dims
+from pypto_lab.view.workbench.artifacts import ROLES, STATES
 from pypto_lab.view.workbench.listing import Listing
+from pypto_lab.view.workbench.places import place_of, places_by_line
 from pypto_lab.view.workbench.tiles import as_matrix, real, statistics, valid_part
 
 if TYPE_CHECKING:
@@ -237,36 +239,89 @@ def _graph(bench: Workbench) -> str:
 
 
 def _memory(bench: Workbench) -> str:
+    return "\n\n".join(block for block in (_memory_now(bench), _memory_plan(bench)) if block)
+
+
+def _memory_now(bench: Workbench) -> str:
+    """Where the variables of the focused lane lie, as far as the recorded program says."""
+    if not bench.memory:
+        return ""
     rows = [f"tiles of {bench.session.focus.lane} in on-chip memory"]
-    places = {(file, line): (space, address, size) for file, line, _, space, address, size in bench.memory}
+    places = places_by_line(bench.memory)
     for v in bench.session.variables():
         binding = bench.session.find(v.name)
         statement = bench.recording.index.statement(binding.step) if binding.step else None
         spot = statement.spot if statement is not None else None
-        place = places.get((spot.file, spot.line)) if spot is not None and v.kind == "tensor" else None
+        place = place_of(places.get((spot.file, spot.line), ()), v.name) if spot and v.kind == "tensor" else None
         if place is not None:
             space, address, size = place
             rows.append(f"  {v.name}: {space} {address:#x}, {size} B, since step {v.last_written}")
     return "\n".join(rows)
 
 
-def _passes(bench: Workbench) -> str:
+def _memory_plan(bench: Workbench) -> str:
+    """Addresses and lifetimes of the whole program."""
     rows = []
-    for s in bench.stages:
-        change = f"changed, {s.added} lines in, {s.removed} out" if s.diff else ("first" if s.changed else "same")
-        error = f", max err {s.error:.3g}" if s.error is not None else ""
-        status = f", {s.status}" if s.status else ""
-        rows.append(f"{s.number:02d} {s.name}: {change}{status}{error}" + (f", {s.message}" if s.message else ""))
+    for function in bench.plan:
+        rows.append(f"memory of {function.function} ({function.kind})")
+        for space in function.spaces:
+            peak, at = space.peak
+            of = f" of {space.capacity:,} B, {100 * peak / space.capacity:.0f} %" if space.capacity else ""
+            rows.append(f"  {space.name}: peak {peak:,} B{of} at statement {at}, highest address {space.top:#x}")
+            for t in space.tiles:
+                line = f", line {t.line}" if t.line else ""
+                life = "throughout" if t.ring else f"statements {t.begin} to {t.end}"
+                rows.append(f"    {t.address:#08x} +{t.size:<7} {t.name}: {life}{line}")
     return "\n".join(rows)
 
 
+def _passes(bench: Workbench) -> str:
+    """Every stage, and of those that changed something which functions, which nodes, and the text."""
+    rows, changes = [], []
+    for i, s in enumerate(bench.stages):
+        lines = f"{s.added} lines in, {s.removed} out" if s.diff else "the text is the same"
+        change = f"changed {', '.join(s.functions) or 'text'}: {lines}" if i and s.changed else "same" if i else "first"
+        error = f", max err {s.error:.3g}" if s.error is not None else ""
+        status = f", {s.status}" if s.status else ""
+        found = f", {len(s.findings)} findings" if s.findings else ""
+        rows.append(
+            f"{s.number:02d} {s.name}: {change}{status}{error}{found}" + (f", {s.message}" if s.message else "")
+        )
+        rows += [f"     {f.diagnostic.severity.value}[{f.diagnostic.code}]: {f.diagnostic.message}" for f in s.findings]
+        changes.append(_stage_changes(bench, i))
+    return "\n".join([*rows, *(c for c in changes if c)])
+
+
+def _stage_changes(bench: Workbench, index: int) -> str:
+    stage = bench.stages[index]
+    if not stage.diff:
+        return ""
+    found = bench.stages.changes(index)
+    shown = found.text() if found is not None and found.marks else ""
+    return "\n".join(["", f"--- {stage.file}", *([shown] if shown else []), *stage.diff])
+
+
 def _artifacts(bench: Workbench) -> str:
-    return "\n".join(f"{a.name}: {len(a.text.splitlines())} lines" for a in bench.artifacts)
+    rows: list[str] = []
+    role = ""
+    for a in bench.artifacts:
+        if a.role != role:
+            role = a.role
+            rows.append(ROLES.get(role, role))
+        lines = f", {len(a.text.splitlines())} lines" if a.text else ""
+        note = f" ({a.note})" if a.note else ""
+        rows.append(f"  {a.name}: {STATES.get(a.state, a.state)}{lines}{note}")
+    return "\n".join(rows)
 
 
 def _checks(bench: Workbench) -> str:
     sources: Any = getattr(bench.program, "sources", {})
-    return "\n".join(d.render(sources) for d in bench.checks)
+    rows = []
+    for found in bench.findings:
+        times = f" ({found.times} times)" if found.times > 1 else ""
+        where = f"{found.where}: " if found.where else ""
+        rows.append(f"{where}{found.diagnostic.render(sources)}{times}")
+    return "\n".join(rows)
 
 
 _TEXTS = {

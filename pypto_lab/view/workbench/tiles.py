@@ -26,6 +26,9 @@ SIDE = 128
 """Rows and columns that are drawn at most; larger tensors are shown by the extreme of each block."""
 
 MODES = ("values", "expected", "difference")
+WIDE = ("float64", "int64", "int32", "uint32", "uint64")
+"""Types whose numbers need float64."""
+
 Numbers = NDArray[Any]
 
 
@@ -162,11 +165,17 @@ def tile_of(key: str, cells: Cells, side: int = SIDE) -> Tile:
     matrix = as_matrix(real(cells.numbers))
     rows, columns = matrix.shape
     small = blocks(matrix, side)
-    wide = cells.dtype in ("float64", "int64", "int32", "uint32", "uint64")
+    wide = cells.dtype in WIDE
     data = np.ascontiguousarray(small, np.float64 if wide else np.float32).tobytes()
     valid_rows, valid_columns = valid_part(cells.shape, cells.valid)
     shown = (small.shape[0], small.shape[1])
     return Tile(key, rows, columns, shown, valid_rows, valid_columns, statistics(cells), data, wide)
+
+
+def whole_of(cells: Cells, wide: bool) -> bytes:
+    """All cells of a tensor, row by row, as float64 (`wide`) or float32."""
+    matrix = as_matrix(real(cells.numbers))
+    return np.ascontiguousarray(matrix, np.float64 if wide else np.float32).tobytes()
 
 
 def real(numbers: Numbers) -> Numbers:
@@ -203,15 +212,21 @@ def blocks(matrix: Numbers, side: int) -> Numbers:
     tall, wide = max(1, -(-rows // side)), max(1, -(-columns // side))
     if tall == 1 and wide == 1:
         return matrix
-    numbers = matrix.astype(np.float64)
-    padded = np.zeros((-(-rows // tall) * tall, -(-columns // wide) * wide))
-    padded[:rows, :columns] = numbers
-    cut = padded.reshape(padded.shape[0] // tall, tall, padded.shape[1] // wide, wide).swapaxes(1, 2)
-    flat = cut.reshape(cut.shape[0], cut.shape[1], tall * wide)
-    size = np.where(np.isnan(flat), np.inf, np.abs(flat))
-    size = np.where(np.isnan(flat), math.inf, np.minimum(size, np.finfo(np.float64).max))
-    best = size.argmax(axis=2)
-    return np.take_along_axis(flat, best[:, :, None], axis=2)[:, :, 0]
+    high, low = (_by_blocks(pick, matrix, tall, wide) for pick in (np.maximum, np.minimum))
+    return np.where(np.abs(low) > np.abs(high), low, high)  # both are NaN where one cell is
+
+
+def _by_blocks(pick: np.ufunc, matrix: Numbers, tall: int, wide: int) -> Numbers:
+    """The largest (or smallest) cell of each block as float64: rows first, which takes memory as it lies."""
+    return _by_rows(pick, _by_rows(pick, matrix, tall).T, wide).T.astype(np.float64)
+
+
+def _by_rows(pick: np.ufunc, matrix: Numbers, tall: int) -> Numbers:
+    whole = matrix.shape[0] // tall * tall
+    parts = [pick.reduce(matrix[:whole].reshape(whole // tall, tall, matrix.shape[1]), axis=1)]
+    if whole < matrix.shape[0]:
+        parts.append(pick.reduce(matrix[whole:], axis=0, keepdims=True))
+    return np.concatenate(parts)
 
 
 def error_tile(key: str, actual: Numbers, expected: Numbers, rtol: float, atol: float) -> tuple[Tile, Numbers]:

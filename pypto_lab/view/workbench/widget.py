@@ -1,45 +1,80 @@
 """The workbench as a notebook widget: the timeline travels once, the cursor is shared, cells are sent when asked for.
 
-Messages arrive on another thread than the cell's (ipykernel's subshells), so all of them hold the workbench's lock.
+All workbenches of a notebook share one hidden model with the browser side's module and style, so these travel and are
+saved once. Messages arrive on another thread than the cell's (ipykernel's subshells): all of them hold a lock, and
+none of them touches the display.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pypto_lab.ir.diagnostics import LabError
 from pypto_lab.view import assets
+from pypto_lab.view.workbench.answers import answer
 from pypto_lab.view.workbench.page import cursor_state
 
 if TYPE_CHECKING:
     from pypto_lab.view.workbench.bench import Workbench
+    from pypto_lab.view.workbench.running import LiveWorkbench
 
-_MOST_KEYS = 256
-"""Tiles answered to one message; the browser asks for a screen's worth."""
+_NO_VIEW = "export default { render() {} }"
 
 
 @cache
-def _class() -> type[Any]:
-    """The widget class; made on first use, so that nothing imports a widget library before it is needed."""
+def _classes() -> tuple[type[Any], type[Any]]:
+    """The widget classes; made on first use, so that nothing imports a widget library before it is needed."""
     import anywidget
     import traitlets
+    from ipywidgets import widget_serialization
+
+    class WorkbenchLibrary(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
+        _esm = _NO_VIEW
+        source = traitlets.Bytes().tag(sync=True)
+        styles = traitlets.Bytes().tag(sync=True)
+        version = traitlets.Unicode().tag(sync=True)
 
     class WorkbenchView(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
-        _esm = assets.text("workbench.js")
-        _css = assets.text("graph.css") + assets.text("workbench.css")
+        """Shows a run while it goes on (`live`), and its workbench once `timeline` is there."""
+
+        _esm = assets.text("loader.js")
+        library = traitlets.Instance(WorkbenchLibrary).tag(sync=True, **widget_serialization)
         timeline = traitlets.Bytes().tag(sync=True)
         cursor = traitlets.Dict().tag(sync=True)
+        live = traitlets.Dict().tag(sync=True)
 
-        def __init__(self, bench: Workbench, **keywords: Any) -> None:
-            self.bench = bench
+        def __init__(self, bench: Workbench | None = None, run: LiveWorkbench | None = None, **keywords: Any) -> None:
+            self.bench, self.run = bench, run
             self._showing = False
-            super().__init__(timeline=bench.packed(), cursor=cursor_state(bench), **keywords)
+            self._lock = threading.RLock()
+            state = {} if bench is None else {"timeline": bench.packed(), "cursor": cursor_state(bench)}
+            super().__init__(**state, **keywords)
             self.on_msg(self._message)
             self.observe(self._moved, names="cursor")
 
+        def become(self, bench: Workbench) -> None:
+            """Turns what shows a run into the workbench of its recording."""
+            packed = bench.packed()
+            with self._lock, self.hold_sync():
+                self._showing = True
+                try:
+                    self.bench, self.cursor, self.timeline = bench, cursor_state(bench), packed
+                finally:
+                    self._showing = False
+
+        def show_run(self, state: dict[str, Any]) -> None:
+            with self._lock:
+                if self.bench is None:
+                    self.live = state
+
         def show_session(self) -> None:
             """Shows the session's cursor."""
+            if self.bench is None:
+                return
             with self.bench.lock:
                 self._showing = True
                 try:
@@ -48,34 +83,32 @@ def _class() -> type[Any]:
                     self._showing = False
 
         def _moved(self, change: Any) -> None:
+            if self.bench is None:
+                return
             with self.bench.lock:
                 if not self._showing:
                     take_cursor(self.bench, change["new"])
 
         def _message(self, _widget: object, content: Any, _buffers: object) -> None:
-            if isinstance(content, dict) and content.get("ask") == "tiles":
-                answer, buffers = tiles_answer(self.bench, content.get("keys"))
-                self.send(answer, buffers)
+            if self.bench is None:
+                if self.run is not None and isinstance(content, dict):
+                    self.run.asked(content.get("ask"))
+                return
+            found = answer(self.bench, content)
+            if found is not None:
+                with self._lock:
+                    self.send(*found)
 
-    return WorkbenchView
+    return WorkbenchLibrary, WorkbenchView
 
 
-def tiles_answer(bench: Workbench, keys: Any) -> tuple[dict[str, Any], list[bytes]]:
-    """The answer to a request for tiles: their heads, their numbers, and why some cannot be had."""
-    heads: list[dict[str, Any]] = []
-    buffers: list[bytes] = []
-    refused: dict[str, str] = {}
-    known = {n.tile.key: n.tile for n in bench.numbers if n.tile is not None}
-    for key in [k for k in keys if isinstance(k, str)][:_MOST_KEYS] if isinstance(keys, list) else ():
-        try:
-            with bench.lock:
-                tile = known.get(key) or bench.tiles.tile(key)
-        except LabError as problem:
-            refused[key] = problem.diagnostics[0].message
-            continue
-        heads.append(tile.head())
-        buffers.append(tile.data)
-    return {"tiles": heads, "refused": refused}, buffers
+@cache
+def _library() -> Any:
+    """The one model that all workbenches of this kernel refer to."""
+    source, style = assets.text("workbench.js"), assets.text("graph.css") + assets.text("workbench.css")
+    version = hashlib.blake2b((source + style).encode(), digest_size=8).hexdigest()
+    packed = (gzip.compress(text.encode(), 9, mtime=0) for text in (source, style))
+    return _classes()[0](**dict(zip(("source", "styles"), packed, strict=True)), version=version)
 
 
 def take_cursor(bench: Workbench, state: Any) -> None:
@@ -97,10 +130,10 @@ def take_cursor(bench: Workbench, state: Any) -> None:
             session.goto(position)
 
 
-def make_widget(bench: Workbench) -> Any:
-    """Raises ModuleNotFoundError with the extra to install."""
+def make_widget(bench: Workbench | None = None, run: LiveWorkbench | None = None) -> Any:
+    """The widget of a recording, or of a run that goes on. Raises ModuleNotFoundError with the extra to install."""
     try:
-        made = _class()
+        view = _classes()[1]
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{error}; install it with: pip install 'pypto-lab[lab]'", name=error.name) from None
-    return made(bench)
+    return view(bench, run, library=_library())

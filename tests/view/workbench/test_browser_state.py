@@ -171,7 +171,8 @@ def test_every_move_ends_where_the_sessions_does(name: str, tmp_path: Path) -> N
     }
     return out;"""
     )
-    given = {"payload": payload_of(recording), "walk": walk, "stops": stops}
+    short = workbench(recording).files.short
+    given = {"payload": payload_of(recording), "walk": walk, "stops": [[short(file), line] for file, line in stops]}
     assert in_node(script, given, tmp_path) == plain(expected)
 
 

@@ -3,11 +3,19 @@ import { authorOf, cellAt } from "./authors";
 import { readPalette, type Palette } from "./colours";
 import { Cursor, type Line } from "./cursor";
 import { newPrefix } from "./dom";
-import type { MemoryRow, Payload, PlaceRow, StatementRow } from "./payload";
+import type { MemoryRow, Payload, PlaceRow, StageDetail, StatementRow } from "./payload";
 import { Queues } from "./queues";
 import { Recording, type Binding } from "./recording";
 import { Tiles, type TileSource } from "./tiles";
 import { variable, variablesOf, type Variable } from "./variables";
+
+/** What views ask for when they are looked at: a kernel answers, or the page. */
+export interface Source extends TileSource {
+  /** Brings a stage's graph and text, by `Bench.addStage` or `Bench.refuseStage`. */
+  askStage?(index: number): void;
+  /** Brings the steps at which something that is not finite comes up, by `Bench.nonFinite`. */
+  askNonFinite?(): void;
+}
 
 export type TileMode = "values" | "expected" | "difference";
 
@@ -26,6 +34,11 @@ export class Bench {
   mode: TileMode = "values";
   /** A source line that the pointer is on the way to. */
   hot: Line | null = null;
+  /** Shows a line of a text, wherever that text is. */
+  reveal: (line: Line) => void = () => undefined;
+  /** Steps at which a NaN or an infinity comes up, null while nobody has said. */
+  nonFinite: readonly number[] | null;
+  readonly #stages = new Map<number, StageDetail | string>();
   #palette: Palette | undefined;
   readonly #places = new Map<string, PlaceRow>();
   readonly #memory = new Map<string, MemoryRow[]>();
@@ -33,7 +46,7 @@ export class Bench {
   constructor(
     readonly payload: Payload,
     readonly root: HTMLElement,
-    source: TileSource,
+    readonly source: Source,
     /** Shows everything anew. */
     readonly changed: (moved: boolean) => void,
     readonly say: (message: string) => void,
@@ -41,8 +54,9 @@ export class Bench {
     this.recording = new Recording(payload.timeline);
     this.cursor = new Cursor(
       this.recording,
-      payload.stops.map((stop) => stop.steps),
+      payload.stops.map((stop) => ({ label: stop.label, steps: new Set(stop.steps) })),
     );
+    this.nonFinite = payload.nonFinite;
     this.queues = new Queues(this.recording);
     this.tiles = new Tiles(payload.stats, source, () => this.changed(false));
     this.golden = new Set(payload.golden);
@@ -126,6 +140,31 @@ export class Bench {
     return statement[8] > 0 && statement[9] === file ? statement[8] : null;
   }
 
+  /** The text that most statements come from. */
+  get mainFile(): string | null {
+    return this.payload.sources[0]?.file ?? null;
+  }
+
+  // --- stages
+
+  /** A stage's graph and text, or what to say while it is not here; it is asked for once. */
+  stage(index: number): StageDetail | string {
+    const held = this.#stages.get(index);
+    if (held !== undefined) return held;
+    if (!this.source.askStage) return "not in this page";
+    this.#stages.set(index, "\u2026");
+    queueMicrotask(() => this.source.askStage?.(index));
+    return "\u2026";
+  }
+
+  addStage(detail: StageDetail): void {
+    this.#stages.set(detail.index, detail);
+  }
+
+  refuseStage(index: number, why: string): void {
+    this.#stages.set(index, why);
+  }
+
   // --- variables and tiles
 
   variables(lane = this.cursor.focus.lane): readonly Variable[] {
@@ -160,6 +199,7 @@ export class Bench {
   memoryOf(binding: Binding): MemoryRow | undefined {
     const statement: StatementRow | undefined = this.recording.statementOf(binding.step);
     const rows = statement ? this.#memory.get(`${statement[9]}\n${statement[8]}`) : undefined;
-    return rows?.find((row) => row[2].replace(/_+/g, "_") === binding.name.replace(/_+/g, "_")) ?? rows?.[0];
+    const named = rows?.find((row) => row[2].replace(/_+/g, "_") === binding.name.replace(/_+/g, "_"));
+    return named ?? (rows?.length === 1 ? rows[0] : undefined); // passes leave several variables on one line
   }
 }

@@ -13,6 +13,7 @@ export function readPalette(root: HTMLElement): Palette {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = 1;
   const pen = canvas.getContext("2d", { willReadFrequently: true });
+  probe.style.setProperty("forced-color-adjust", "none"); // forced colours would paint every cell as text
   root.append(probe);
   const read = (colour: string): readonly [number, number, number] => {
     if (!pen) return [128, 128, 128];

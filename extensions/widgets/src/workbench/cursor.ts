@@ -14,6 +14,12 @@ export interface Line {
   readonly line: number;
 }
 
+/** Where a run stops besides lines: a few words, and the steps. */
+export interface Break {
+  readonly label: string;
+  readonly steps: ReadonlySet<number>;
+}
+
 export const lineKey = (line: Line): string => `${line.file ?? ""}\n${line.line}`;
 
 export class Cursor {
@@ -21,12 +27,15 @@ export class Cursor {
   following = true;
   focus: Focus;
   readonly breakpoints = new Map<string, Line>();
+  /** Breakpoints on anything but a line, in the order in which they were set. */
+  readonly breaks: Break[];
   #focused: readonly [Focus, number[]] | undefined;
 
   constructor(
     readonly recording: Recording,
-    readonly stops: readonly (readonly number[])[] = [],
+    stops: readonly (readonly number[] | Break)[] = [],
   ) {
+    this.breaks = stops.map((stop) => ("label" in stop ? stop : { label: "stop", steps: new Set(stop) }));
     this.focus = onLane(recording.length ? (recording.laneOfStep[0] ?? 0) : 0);
   }
 
@@ -196,10 +205,9 @@ export class Cursor {
   #run(direction: 1 | -1): boolean {
     const wanted = new Set<number>();
     for (const line of this.breakpoints.values()) for (const id of this.statementsAt(line)) wanted.add(id);
-    const listed = new Set(this.stops.flat());
     const { statement } = this.recording.data.steps;
     for (let step = this.position + direction; step >= 1 && step <= this.length; step += direction) {
-      if (wanted.has(statement[step - 1] ?? -1) || listed.has(step)) return this.#to(step);
+      if (wanted.has(statement[step - 1] ?? -1) || this.breaks.some((b) => b.steps.has(step))) return this.#to(step);
     }
     this.goto(direction === 1 ? this.length : 0);
     return false;

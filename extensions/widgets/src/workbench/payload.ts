@@ -151,6 +151,18 @@ export interface Stage {
   readonly status: string;
   readonly error: number | null;
   readonly message: string;
+  readonly functions: readonly string[];
+  readonly findings: readonly Finding[];
+}
+
+/** What is asked for when a stage is looked at: its graph with what it did to the one before, and its text. */
+export interface StageDetail {
+  readonly index: number;
+  /** Empty where there is nothing before to compare with. */
+  readonly svg: string;
+  readonly marks: Readonly<Record<string, string>>;
+  readonly summary: string;
+  readonly text: string;
 }
 
 export interface Finding {
@@ -158,8 +170,50 @@ export interface Finding {
   readonly rule: string;
   readonly message: string;
   readonly hint: string;
+  readonly note: string;
+  readonly where: string;
+  readonly times: number;
   readonly file: string;
   readonly line: number;
+}
+
+/** A file of a build. */
+export interface Artifact {
+  readonly name: string;
+  readonly role: string;
+  readonly state: string;
+  /** The state in words. */
+  readonly words: string;
+  readonly note: string;
+  readonly text: string;
+  readonly language: string;
+}
+
+/** A tile of the memory plan (`plan.py`); `begin` and `end` count the statements of its function. */
+export type PlannedTile = readonly [
+  name: string,
+  address: number,
+  bytes: number,
+  begin: number,
+  end: number,
+  line: number,
+  ring: boolean,
+];
+
+export interface PlannedSpace {
+  readonly space: string;
+  readonly capacity: number | null;
+  readonly peak: number;
+  readonly peakAt: number;
+  readonly top: number;
+  readonly tiles: readonly PlannedTile[];
+}
+
+export interface FunctionMemory {
+  readonly function: string;
+  readonly kind: string;
+  readonly file: string;
+  readonly spaces: readonly PlannedSpace[];
 }
 
 /** A row of `places.tensor_places`: where the variable bound at a step lies on a tensor. */
@@ -189,13 +243,16 @@ export interface Payload {
   readonly script: Listing;
   readonly places: readonly PlaceRow[];
   readonly memory: readonly MemoryRow[];
+  readonly plan: readonly FunctionMemory[];
   readonly stats: Readonly<Record<string, Stats>>;
   readonly golden: readonly number[];
   readonly numbers: readonly OutputNumbers[];
   readonly graph: { readonly svg: string; readonly text: string; readonly files: Readonly<Record<string, string>> } | null;
   readonly stages: readonly Stage[];
-  readonly artifacts: readonly { readonly name: string; readonly text: string }[];
+  readonly artifacts: readonly Artifact[];
   readonly checks: readonly Finding[];
+  /** Steps at which a NaN or an infinity comes up; null where that has to be asked for. */
+  readonly nonFinite: readonly number[] | null;
   readonly divergence: { readonly step: number; readonly text: string; readonly name?: string } | null;
   readonly stops: readonly { readonly label: string; readonly steps: readonly number[] }[];
 }

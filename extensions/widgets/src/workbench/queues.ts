@@ -46,7 +46,7 @@ interface Ring {
 interface Replay {
   events: number;
   rings: Map<string, Ring>;
-  waits: Map<string, EventRow | null>;
+  waits: Map<string, EventRow>;
 }
 
 const CHECKPOINT = 512;
@@ -66,12 +66,17 @@ export class Queues {
     if (this.#last?.[0] === position) return this.#last[1];
     const state = this.#replayed(countUpTo(this.recording.eventSteps, position));
     const block = position ? this.recording.blockOf(position) : -1;
-    const waiting = [...state.waits.values()].filter((e): e is EventRow => e !== null);
+    const waiting = waitingIn(state);
     const all = [...state.rings.values()].map((ring) => this.#state(ring, waiting));
     const here = (q: QueueState): boolean => q.block === null || q.block === (block < 0 ? null : block);
     const queues = all.filter((q) => here(q) || q.entries.length > 0 || q.waiters.length > 0);
     this.#last = [position, queues];
     return queues;
+  }
+
+  /** The waits that lanes are in at a position: what they wait for has not come about. */
+  waits(position: number): readonly EventRow[] {
+    return waitingIn(this.#replayed(countUpTo(this.recording.eventSteps, position)));
   }
 
   #replayed(count: number): Replay {
@@ -100,7 +105,8 @@ export class Queues {
       state.rings.set(key, ring);
     }
     if (kind === Event.Blocked || kind === Event.Resumed) {
-      state.waits.set(`${lane}/${block}`, kind === Event.Blocked ? event : null);
+      state.waits.delete(`${lane}/${block}`);
+      if (kind === Event.Blocked) state.waits.set(`${lane}/${block}`, event);
     } else {
       this.#move(ring, event);
     }
@@ -137,6 +143,19 @@ export class Queues {
   }
 }
 
+function waitingIn(state: Replay): EventRow[] {
+  return [...state.waits.values()].filter((e) => !letsOn(state.rings.get(`${e[9]}/${e[3]}`), e[8]));
+}
+
+/** Whether a lane that waits at a ring could go on: its turn has not come yet. */
+function letsOn(ring: Ring | undefined, reason: string): boolean {
+  if (!ring) return false;
+  if (reason === "empty") return ring.pushed > ring.popped;
+  return reason === "full" && ring.depth !== null && ring.pushed - ring.freed < ring.depth;
+}
+
+const replays = new WeakMap<Recording, Queues>();
+
 function copied(state: Replay): Replay {
   const rings = new Map([...state.rings].map(([key, ring]) => [key, { ...ring, entries: new Map(ring.entries) }]));
   return { events: state.events, rings, waits: new Map(state.waits) };
@@ -171,13 +190,10 @@ export function laneState(cursor: Cursor, lane: number): LaneState {
   return { lane, status, position: last, waiting };
 }
 
-/** The wait a lane is in: begun, not ended. */
+/** The wait a lane is in. */
 function waitOf(recording: Recording, lane: number, block: number, position: number): Waiter | null {
-  for (let i = countUpTo(recording.eventSteps, position) - 1; i >= 0; i--) {
-    const event = recording.data.events[i] as EventRow;
-    if (event[9] !== null && event[9] !== block) continue;
-    if (event[1] === Event.Reset) return null;
-    if (event[2] === lane) return event[1] === Event.Blocked ? waiterOf(event) : null;
-  }
-  return null;
+  let queues = replays.get(recording);
+  if (!queues) replays.set(recording, (queues = new Queues(recording)));
+  const found = queues.waits(position).find((e) => e[2] === lane && (e[9] === null || e[9] === block));
+  return found ? waiterOf(found) : null;
 }

@@ -1,17 +1,20 @@
 // The workbench around its views: header, tabs, transport, keyboard, and what a screen reader hears.
-import { Bench } from "./bench";
+import { Bench, type Source } from "./bench";
+import type { Line } from "./cursor";
 import { escaped, h, icon } from "./dom";
 import { laneTag } from "./lanes";
 import type { Payload } from "./payload";
 import { TabList } from "./tabs";
-import type { TileSource } from "./tiles";
 import { FocusControls } from "./focus";
+import { ArtifactsView } from "./views/artifacts";
+import { BreakMenu } from "./views/breaks";
+import { ChecksView } from "./views/checks";
 import { GraphView } from "./views/graph";
 import { MemoryView } from "./views/memory";
 import { NumbersView } from "./views/numbers";
+import { PassesView } from "./views/passes";
 import { QueuesView } from "./views/queues";
 import { SourceView } from "./views/source";
-import { artifactsView, checksView, passesView } from "./views/texts";
 import { TileView } from "./views/tile";
 import { TimelineView } from "./views/timeline";
 import { VariablesView } from "./views/variables";
@@ -62,6 +65,8 @@ export class Workbench {
   readonly #timeline: TimelineView;
   readonly #source: SourceView;
   readonly #focus: FocusControls;
+  readonly #breaks: BreakMenu;
+  #artifacts: ArtifactsView | null = null;
   readonly #step: readonly View[];
   readonly #tabs: TabList;
   readonly #panels = new Map<string, { readonly panel: HTMLElement; readonly views: readonly View[] }>();
@@ -75,7 +80,7 @@ export class Workbench {
   constructor(
     root: HTMLElement,
     payload: Payload,
-    source: TileSource,
+    source: Source,
     readonly moved: (state: CursorState) => void = () => undefined,
   ) {
     this.#root = root;
@@ -84,6 +89,8 @@ export class Workbench {
     this.#timeline = new TimelineView(bench);
     this.#source = new SourceView(bench);
     this.#focus = new FocusControls(bench);
+    this.#breaks = new BreakMenu(bench);
+    bench.reveal = (line) => this.#reveal(line);
     const queues = payload.timeline.events.length ? [new QueuesView(bench)] : [];
     this.#step = [this.#source, new TileView(bench), ...queues, new VariablesView(bench)];
     this.#actions = this.#makeActions();
@@ -113,17 +120,17 @@ export class Workbench {
     const out = [add("step", "Step", this.#step, `pw-step${hasQueues ? "" : " pw-noqueues"}`)];
     if (payload.numbers.length) out.push(add("numbers", "Numbers", [new NumbersView(this.bench)]));
     if (payload.graph) out.push(add("graph", "Graph", [new GraphView(this.bench)]));
-    if (payload.memory.length) out.push(add("memory", "Memory", [new MemoryView(this.bench)]));
-    if (payload.stages.length) out.push(add("passes", "Passes", [passesView(this.bench)]));
-    if (payload.artifacts.length) out.push(add("artifacts", "Artifacts", [artifactsView(this.bench)]));
-    if (payload.checks.length) out.push(add("checks", "Checks", [checksView(this.bench)]));
+    if (payload.memory.length || payload.plan.length) out.push(add("memory", "Memory", [new MemoryView(this.bench)]));
+    if (payload.stages.length) out.push(add("passes", "Passes", [new PassesView(this.bench)]));
+    if (payload.artifacts.length) out.push(add("artifacts", "Artifacts", [(this.#artifacts = new ArtifactsView(this.bench))]));
+    if (payload.checks.length) out.push(add("checks", "Checks", [new ChecksView(this.bench)]));
     return out;
   }
 
   #build(tabbed: boolean): void {
     const bar = h("div", { class: "pw-bar", role: "toolbar", "aria-label": "Transport" });
     for (const action of this.#actions) bar.append(action ? this.#button(action) : h("span", { class: "pw-gap" }));
-    bar.append(h("span", { class: "pw-gap" }), this.#count, this.#now, this.#focus.element, this.#search, this.#follow);
+    bar.append(h("span", { class: "pw-gap" }), this.#count, this.#now, this.#focus.element, this.#breaks.element, this.#search, this.#follow);
     bar.addEventListener("keydown", (event) => this.#toolbarKey(event, bar));
     const keys = h("span", { class: "pw-keys" });
     keys.innerHTML = "<kbd>←</kbd><kbd>→</kbd> step <kbd>F10</kbd> over <kbd>[</kbd><kbd>]</kbd> lane <kbd>/</kbd> search";
@@ -235,6 +242,18 @@ export class Workbench {
     this.#draw();
   }
 
+  /** Shows a line where its text is: in the source, else among the artifacts. */
+  #reveal(line: Line): void {
+    const file = line.file || this.bench.mainFile;
+    const before = this.#tab;
+    this.showTab("step");
+    if (this.#source.reveal({ ...line, file })) return this.say(`line ${line.line} of ${file ?? "the script"}`);
+    this.showTab("artifacts");
+    if (file !== null && this.#artifacts?.reveal(file, line.line)) return this.say(`line ${line.line} of ${file}`);
+    this.showTab(before);
+    this.say(`the text of ${file ?? "that file"} is not here`);
+  }
+
   /** Takes the cursor's state from outside. */
   apply(state: CursorState): void {
     const { cursor } = this.bench;
@@ -296,6 +315,7 @@ export class Workbench {
     }
     this.#roving();
     this.#focus.draw();
+    this.#breaks.draw();
     this.#timeline.draw();
     for (const view of this.#panels.get(this.#tab)?.views ?? []) view.draw();
     back();
@@ -408,6 +428,7 @@ export class Workbench {
       "]": () => this.#lane(1),
       "/": () => this.#search.focus(),
     };
+    if (event.key === "B" && event.shiftKey) return () => this.#breaks.toggle();
     return keys[name];
   }
 

@@ -16,13 +16,27 @@ export interface Tile extends TileHead {
   readonly data: Float32Array | Float64Array;
 }
 
+/** A part of a tensor whose true cells are wanted; rows and columns as the tensor is drawn. */
+export interface Window {
+  readonly key: string;
+  readonly row: number;
+  readonly column: number;
+  readonly rows: number;
+  readonly columns: number;
+}
+
 /** Where tiles come from: a kernel, or the page they are in. */
 export interface TileSource {
   /** Brings tiles; they come by `Tiles.add`, or `Tiles.refuse`. */
   ask(keys: readonly string[]): void;
+  /** Brings the cells of a part of a tensor, by `Tiles.addWindow` or `Tiles.refuseWindow`. */
+  askWindow?(window: Window): void;
 }
 
 const MOST = 400;
+const MOST_WINDOWS = 64;
+
+const nameOf = (w: Window): string => `${w.key}/${w.row}/${w.column}/${w.rows}/${w.columns}`;
 
 export function tileFrom(head: TileHead, bytes: ArrayBuffer, offset = 0): Tile {
   const [rows, columns] = head.shown;
@@ -35,6 +49,8 @@ export class Tiles {
   readonly #held = new Map<string, Tile>();
   readonly #refused = new Map<string, string>();
   readonly #asked = new Set<string>();
+  readonly #windows = new Map<string, Float64Array | null>();
+  readonly #coarse = new Map<string, string>();
   #wanted: string[] = [];
 
   constructor(
@@ -80,6 +96,37 @@ export class Tiles {
   refuse(key: string, why: string): void {
     this.#asked.delete(key);
     this.#refused.set(key, why);
+  }
+
+  /** The true cells of a part of a tensor, row by row; else they are asked for. Null for a part that cannot be had. */
+  window(wanted: Window): Float64Array | null | undefined {
+    const name = nameOf(wanted);
+    const held = this.#windows.get(name);
+    if (held) return held;
+    if (!this.source.askWindow || this.#coarse.has(wanted.key)) return null;
+    if (held === undefined) {
+      this.#windows.set(name, null); // on its way
+      queueMicrotask(() => this.source.askWindow?.(wanted));
+    }
+    return undefined;
+  }
+
+  addWindow(window: Window, cells: Float64Array): void {
+    this.#windows.set(nameOf(window), cells);
+    if (this.#windows.size > MOST_WINDOWS) {
+      const oldest = this.#windows.keys().next().value;
+      if (oldest !== undefined) this.#windows.delete(oldest);
+    }
+  }
+
+  /** The true cells of a tensor are not to be had, only what is drawn. */
+  refuseWindow(key: string, why: string): void {
+    this.#coarse.set(key, why);
+  }
+
+  /** Why only what is drawn of a tensor can be shown, empty when nothing is known against more. */
+  coarse(key: string): string {
+    return this.#coarse.get(key) ?? "";
   }
 
   #send(): void {

@@ -10,7 +10,7 @@ import { gaps, matrixPart } from "../../src/workbench/places";
 import { Recording, type Binding } from "../../src/workbench/recording";
 import { blockOf, isValid, tileFrom, Tiles, type TileHead } from "../../src/workbench/tiles";
 import { variablesOf } from "../../src/workbench/variables";
-import { highlighted } from "../../src/workbench/views/source";
+import { highlighted } from "../../src/workbench/code";
 import { timeline } from "./recorded";
 
 const recording = new Recording(timeline());

@@ -1,28 +1,13 @@
 // The kernel's text and the torch script, with the line of each lane, and breakpoints in the gutter.
 import type { Bench } from "../bench";
 import { lineKey, type Line } from "../cursor";
-import { escaped, h } from "../dom";
+import { highlighted } from "../code";
+import { h } from "../dom";
 import { laneClass, laneLetter } from "../lanes";
 import type { Listing } from "../payload";
 import { laneState } from "../queues";
 import { TabList } from "../tabs";
 import type { View } from "./view";
-
-const TOKENS =
-  /(#.*$)|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(@[\w.]+)|\b(def|with|return|yield|for|in|if|elif|else|while|class|import|from|as|and|or|not|pass|None|True|False|lambda)\b|\b(\d[\w.]*)\b|([A-Za-z_]\w*)(?=\()/g;
-
-/** A line of Python with its tokens marked. */
-export function highlighted(line: string): string {
-  let out = "";
-  let end = 0;
-  for (const found of line.matchAll(TOKENS)) {
-    const [all, comment, string, decorator, keyword, number] = found;
-    const kind = comment ? "c" : string ? "s" : decorator ? "m" : keyword ? "k" : number ? "n" : "f";
-    out += `${escaped(line.slice(end, found.index))}<span class="pw-tok-${kind}">${escaped(all)}</span>`;
-    end = found.index + all.length;
-  }
-  return out + escaped(line.slice(end));
-}
 
 interface Row {
   readonly element: HTMLElement;
@@ -206,6 +191,19 @@ export class SourceView implements View {
     const row = target.closest<HTMLElement>(".pw-ln");
     if (!row || !row.querySelector(".pw-bp") || String(getSelection() ?? "") !== "") return;
     this.toggle({ file: this.file, line: Number(row.dataset["n"]) });
+  }
+
+  /** Scrolls to a line and lights it up; false where no text has it. */
+  reveal(line: Line): boolean {
+    const at = this.#texts.findIndex((t) => t.file === line.file);
+    const listing = this.#texts[at]?.listing;
+    if (!listing || line.line < listing.first || line.line >= listing.first + listing.lines.length) return false;
+    this.#chosen = at;
+    this.bench.hot = line;
+    this.draw();
+    const row = this.#byNumber.get(line.line);
+    if (row) this.#scrollTo(row, true);
+    return row !== undefined;
   }
 
   toggle(line: Line): void {

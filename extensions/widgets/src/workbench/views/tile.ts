@@ -49,6 +49,7 @@ export class TileView implements View {
       bench.changed(false);
     });
     this.#forms = new Segments("Form", choices(["map", "table"]), (key) => {
+      if (key === "table" && this.#cell) this.#page = [this.#cell[0] - (this.#cell[0] % TABLE_ROWS), this.#cell[1] - (this.#cell[1] % TABLE_COLUMNS)];
       this.#form = key as "map" | "table";
       bench.changed(false);
     });
@@ -346,43 +347,61 @@ export class TileView implements View {
 
   // --- table
 
+  /** True cells, a page of them at a time; where only what is drawn can be had, that, and a line which says so. */
   #drawTable(v: Variable, tile: Tile): void {
-    const [rows, columns] = tile.shown;
     const [blockRows, blockColumns] = blockOf(tile);
-    const top = Math.min(this.#page[0], Math.max(0, rows - 1));
-    const left = Math.min(this.#page[1], Math.max(0, columns - 1));
-    const bottom = Math.min(rows, top + TABLE_ROWS);
-    const right = Math.min(columns, left + TABLE_COLUMNS);
+    const coarse = blockRows * blockColumns > 1;
+    const top = Math.max(0, Math.min(this.#page[0], tile.rows - 1));
+    const left = Math.max(0, Math.min(this.#page[1], tile.columns - 1));
+    const wanted = { key: tile.key, row: top, column: left, rows: Math.min(TABLE_ROWS, tile.rows - top), columns: Math.min(TABLE_COLUMNS, tile.columns - left) };
+    const cells = coarse ? this.bench.tiles.window(wanted) : null;
+    const blocks = coarse && cells === null;
+    const [rows, columns] = blocks ? tile.shown : [tile.rows, tile.columns];
+    const [tall, wide] = blocks ? [blockRows, blockColumns] : [1, 1];
+    const first = blocks ? [Math.min(top, rows - 1), Math.min(left, columns - 1)] as const : [top, left] as const;
+    const value = (r: number, c: number): string => {
+      if (!isValid(tile, r * tall, c * wide)) return "\u00b7";
+      if (blocks || !coarse) return shown(tile.data[r * tile.shown[1] + c]);
+      return cells ? shown(cells[(r - top) * wanted.columns + (c - left)]) : "\u2026";
+    };
+    const [bottom, right] = [Math.min(rows, first[0] + TABLE_ROWS), Math.min(columns, first[1] + TABLE_COLUMNS)];
     let head = '<th scope="col"><span class="pw-sr">row</span></th>';
-    for (let c = left; c < right; c++) head += `<th scope="col">${c * blockColumns}</th>`;
+    for (let c = first[1]; c < right; c++) head += `<th scope="col">${c * wide}</th>`;
     let body = "";
-    for (let r = top; r < bottom; r++) {
-      body += `<tr><th scope="row">${r * blockRows}</th>`;
-      for (let c = left; c < right; c++) {
-        const valid = isValid(tile, r * blockRows, c * blockColumns);
-        const value = tile.data[r * columns + c];
-        body += `<td class="${valid ? "" : "pw-invalid"}" data-cell="${r * blockRows},${c * blockColumns}">${valid ? shown(value) : "\u00b7"}</td>`;
+    for (let r = first[0]; r < bottom; r++) {
+      body += `<tr><th scope="row">${r * tall}</th>`;
+      for (let c = first[1]; c < right; c++) {
+        const valid = isValid(tile, r * tall, c * wide);
+        body += `<td class="${valid ? "" : "pw-invalid"}" data-cell="${r * tall},${c * wide}">${value(r, c)}</td>`;
       }
       body += "</tr>";
     }
     const scroll = this.#table.scrollTop;
+    const busy = this.#table.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset["page"] : undefined;
     this.#table.innerHTML = `<table class="pw-grid"><caption class="pw-sr">${escaped(v.name)}</caption><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table>`;
-    if (rows > TABLE_ROWS || columns > TABLE_COLUMNS) this.#table.append(this.#pager(top, left, rows, columns));
+    if (rows > TABLE_ROWS || columns > TABLE_COLUMNS) this.#table.append(this.#pager(first[0], first[1], rows, columns));
+    if (blocks) this.#table.append(h("p", { class: "pw-coarse" }, `Each cell is the extreme of a block of ${blockRows}\u00d7${blockColumns}; the cells themselves are ${this.bench.tiles.coarse(tile.key) || "not here"}.`));
     this.#table.scrollTop = scroll;
+    if (busy) this.#table.querySelector<HTMLElement>(`[data-page="${busy}"]`)?.focus();
     this.#canvas.hidden = this.#overview.hidden = true;
     this.#drawing.replaceChildren();
     this.#read.textContent = "";
   }
 
   #pager(top: number, left: number, rows: number, columns: number): HTMLElement {
+    const go = (to: readonly [number, number]): void => {
+      this.#page = to;
+      this.draw();
+    };
     const button = (label: string, name: string, to: readonly [number, number], on: boolean): HTMLElement => {
       const made = h("button", { type: "button", class: "pw-pg", "aria-label": name, disabled: !on, "data-page": name }, label);
-      made.addEventListener("click", () => {
-        this.#page = to;
-        this.draw();
-        this.#table.querySelector<HTMLElement>(`[data-page="${name}"]`)?.focus();
-      });
+      made.addEventListener("click", () => go(to));
       return made;
+    };
+    const field = (name: string, now: number, count: number, to: (n: number) => readonly [number, number]): HTMLElement => {
+      const made = h("input", { type: "number", class: "pw-pgn", "aria-label": `first ${name}`, "data-page": `first ${name}`, min: 0, max: count - 1, value: now });
+      made.addEventListener("change", () => go(to(Math.max(0, Math.min(count - 1, Math.floor(Number(made.value) || 0))))));
+      return h("label", { class: "pw-pgl" }, name, made, ` of ${count}`);
     };
     return h(
       "div",
@@ -391,6 +410,8 @@ export class TileView implements View {
       button("\u2193", "rows after", [top + TABLE_ROWS, left], top + TABLE_ROWS < rows),
       button("\u2190", "columns before", [top, Math.max(0, left - TABLE_COLUMNS)], left > 0),
       button("\u2192", "columns after", [top, left + TABLE_COLUMNS], left + TABLE_COLUMNS < columns),
+      field("row", top, rows, (n) => [n, left]),
+      field("column", left, columns, (n) => [top, n]),
     );
   }
 

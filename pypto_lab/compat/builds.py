@@ -1,4 +1,4 @@
-"""`python -m pypto_lab.pto.check DIR`: reads every `.pto` below a folder of cases and runs every build against its
+"""`python -m pypto_lab.compat.builds DIR`: reads every `.pto` below a folder of cases and runs every build against its
 golden."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_lab.compat.cases import case
 from pypto_lab.ir.diagnostics import LabError
 from pypto_lab.pto.machine.build import run_build
 from pypto_lab.pto.parse import parse, read
@@ -55,10 +56,8 @@ def builds(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 def check_build(case_file: Path, build: Path, seed: int = 0) -> RunCheck:
     """Runs a build on its case's inputs and compares with the golden."""
-    import pypto_lab as lab  # the public API: this module is a command, and cases belong to a layer above
-
     try:
-        made = lab.case(case_file)
+        made = case(case_file)
         values = made.make_inputs(seed)
         expected = made.expected(values)
         result = run_build(build, values, seed=seed)
@@ -76,7 +75,7 @@ def check_build(case_file: Path, build: Path, seed: int = 0) -> RunCheck:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. 0 when every text is a fixpoint and every run right, 1 otherwise, 2 without any `.pto`."""
-    parser = argparse.ArgumentParser(prog="python -m pypto_lab.pto.check", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m pypto_lab.compat.builds", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--findings", action="store_true", help="print findings in full")
