@@ -44,10 +44,10 @@ def large_graph(nodes: int) -> Graph:
 
 def shape(found: Graph) -> dict[str, Any]:
     """What elkjs needs to know of a graph."""
-    nodes = [
-        {"id": v.id, "rows": [marks.heading(v), *v.lines], **dict(zip(("width", "height"), marks.node_size(v)))}
-        for v in found.nodes
-    ]
+    nodes = []
+    for v in found.nodes:
+        width, height = marks.node_size(v)
+        nodes.append({"id": v.id, "rows": [marks.heading(v), *v.lines], "width": width, "height": height})
     return {
         "nodes": nodes,
         "edges": [[e.source, e.target] for e in found.edges],

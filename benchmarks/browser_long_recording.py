@@ -36,14 +36,16 @@ WALK = """([places, each]) => {
     const press = (key) => track.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
     const jumpTo = (part) => {
         const box = track.getBoundingClientRect();
-        const where = { bubbles: true, clientX: box.left + part * box.width, clientY: box.top + box.height / 2, pointerId: 1 };
-        for (const type of ['pointerdown', 'pointerup']) track.dispatchEvent(new PointerEvent(type, { ...where, buttons: 1 }));
+        const where = { clientX: box.left + part * box.width, clientY: box.top + box.height / 2 };
+        for (const type of ['pointerdown', 'pointerup'])
+            track.dispatchEvent(new PointerEvent(type, { ...where, bubbles: true, pointerId: 1, buttons: 1 }));
     };
     const steps = [];
     const jumps = [];
     for (let i = 0; i < places; i++) {
         jumps.push(timed(() => jumpTo(0.05 + (0.9 * ((i * 7919) % places)) / places)));
-        for (const key of ['ArrowRight', 'ArrowLeft']) for (let n = 0; n < each; n++) steps.push(timed(() => press(key)));
+        for (const key of ['ArrowRight', 'ArrowLeft'])
+            for (let n = 0; n < each; n++) steps.push(timed(() => press(key)));
     }
     return [steps, jumps];
 }"""

@@ -1,5 +1,5 @@
-"""A step in the lab against a step in JupyterLab's own debugger: both in one JupyterLab, from the key or click until the
-page shows the new state. Wanted: the debugger takes at least 50 times as long.
+"""A step in the lab against a step in JupyterLab's own debugger: both in one JupyterLab, from the key until the page
+shows the new state. Wanted: the debugger takes at least 50 times as long.
 
 The debugger steps over the lines of an ordinary Python cell. A step is over when line and variables are new in the
 page: for the debugger the marked line and its list of variables (the line alone is told, too), for the lab all that

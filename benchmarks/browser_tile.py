@@ -1,5 +1,5 @@
-"""How soon a tensor of 4096 x 4096 cells shows, against one of 64 x 64: in one JupyterLab, from the key that steps to it
-until its map is painted, its cells asked from the kernel each time. Wanted: at most 3 times as long.
+"""How soon a tensor of 4096 x 4096 cells shows, against one of 64 x 64: in one JupyterLab, from the key that steps to
+it until its map is painted, its cells asked from the kernel each time. Wanted: at most 3 times as long.
 
 The kernel holds tensors of both sizes, made one after another; none is shown twice, so each is asked for.
 
@@ -25,7 +25,8 @@ torch.set_num_threads(1)
 
 def steps_of(side, count):
     tensor = f"pl.Tensor[[{side}, {side}], pl.FP32]"
-    rows = "".join(f"        t{i}: {tensor} = pl.tensor.muls({'x' if i == 0 else f't{i - 1}'}, 1.01)\\n" for i in range(count))
+    names = ["x", *(f"t{i}" for i in range(count))]
+    rows = "".join(f"        {b}: {tensor} = pl.tensor.muls({a}, 1.01)\\n" for a, b in zip(names, names[1:]))
     text = f"""# pypto.program: Big
 import pypto.language as pl
 

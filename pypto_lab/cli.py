@@ -329,6 +329,9 @@ def record(
     dump: Annotated[
         Path | None, typer.Option("--dump", help="Record this dump of the compiler on the file's inputs.")
     ] = None,
+    build: Annotated[
+        Path | None, typer.Option("--build", help="Record the .pto texts of this build folder on the file's inputs.")
+    ] = None,
     policy: Annotated[
         str, typer.Option("--policy", help="Order of the lanes: lane-first, round-robin or random.")
     ] = "lane-first",
@@ -337,12 +340,16 @@ def record(
     """Run a kernel under the recorder and save every statement's values; exit 1 when the run fails."""
     from pypto_lab.compat.cases import case
     from pypto_lab.compat.programs import load
+    from pypto_lab.record.pto_steps import record_build
     from pypto_lab.record.recorder import record as run_recorded
 
     chosen = case(file, kernel)
     values = chosen.make_inputs(seed)
-    program = chosen.program(values) if dump is None else load(dump)
-    recording = run_recorded(program, values, seed=seed, policy=policy)
+    if build is not None:
+        recording = record_build(build, values, dump=dump, seed=seed, policy=policy)
+    else:
+        program = chosen.program(values) if dump is None else load(dump)
+        recording = run_recorded(program, values, seed=seed, policy=policy)
     _written(output, recording.save)
     print(recording.report())
     print(f"wrote {output}")
@@ -395,6 +402,29 @@ def explain(code: Annotated[str, typer.Argument(help="A code such as E302.", met
         raise LabError([Diagnostic("E509", f"no code `{code}`", hint=hint)])
     print(text)
     return FINE
+
+
+@app.command()
+def check(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Kernel files, dumps, or folders of a build.", metavar="PATH...")
+    ],
+    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    as_json: JsonOption = False,
+) -> int:
+    """Look into kernels, dumps and build folders without running them; exit 1 when something is found."""
+    from pypto_lab.compat.checks import check as look
+    from pypto_lab.numerics.compiling import check_choice
+
+    check_choice("format", form, ("text", "json"))
+    findings = [finding for path in paths for finding in look(path)]
+    if as_json or form == "json":
+        print(json.dumps({"findings": [f.to_json() for f in findings]}))
+    else:
+        for finding in findings:
+            print(finding)
+        print(f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")
+    return FINDING if any(f.severity == "error" for f in findings) else FINE
 
 
 @app.command()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ PACKAGES: tuple[tuple[str, str, bool], ...] = (
 
 def examine() -> list[Part]:
     """Every part, found or not."""
-    return [_python(), *_packages(), _dot(), _real_pypto(), _ptoas()]
+    return [_python(), *_packages(), _dot(), _real_pypto(), *_artifact_tools()]
 
 
 def _python() -> Part:
@@ -89,10 +87,9 @@ def _real_pypto() -> Part:
     return Part("pypto", False, "missing", purpose)
 
 
-def _ptoas() -> Part:
-    root = os.environ.get("PTOAS_ROOT")
-    place = shutil.which("ptoas") or (str(Path(root) / "bin" / "ptoas") if root else None)
-    found = place is not None and Path(place).exists()
-    return Part(
-        "ptoas", found, place if found and place else "missing", "the assembler, checks .pto modules (PTOAS_ROOT)"
-    )
+def _artifact_tools() -> Iterator[Part]:
+    """What takes a `.pto` further than the lab does: the assembler, PTO-ISA's headers, a compiler for them."""
+    from pypto_lab.pto.simulation import probe
+
+    for part in probe().parts:
+        yield Part(part.name, part.ok, part.found or part.problem, part.adds)

@@ -50,7 +50,8 @@ def _classes() -> tuple[type[Any], type[Any]]:
         def _repr_mimebundle_(self, **keywords: Any) -> Any:
             bundle = super()._repr_mimebundle_(**keywords)
             data = bundle[0] if isinstance(bundle, tuple) else bundle
-            if data is not None:
+            if data is not None:  # what GitHub and nbconvert show: no more nodes than a picture can be read with
+                data.update(self.graph.within()._repr_mimebundle_())
                 data["text/plain"] = self.graph.text()
             return bundle
 

@@ -16,7 +16,7 @@ OUT = Path(__file__).parent / "out"
 AXE = jupyter_servers.ROOT / "extensions" / "widgets" / "node_modules" / "axe-core" / "axe.min.js"
 
 _KNOWN = (
-    # Notebook reads its shortcuts' settings before they have come (jupyter/notebook#7862): its own code, no line of ours.
+    # Notebook reads its shortcuts' settings before they have come (jupyter/notebook#7862): no line of ours.
     ("reading 'schema'", "/static/notebook/notebook_core"),
 )
 """Failures of the applications themselves: what the message says, and where it comes from."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from shown_state import LANED, assert_shows
+from shown_state import LANED, assert_shows, full_bench
 
 from pypto_lab.view.workbench import Workbench
 
@@ -140,25 +140,34 @@ def test_keys_act_only_while_the_workbench_has_the_focus(visit: Callable[..., An
     assert root.locator(".pw-count b").text_content() == "2"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", LANED)
-def test_every_view_is_accessible(visit: Callable[..., Any], pages: dict[str, str], name: str, scheme: str) -> None:
-    opened, root = opened_page(visit, pages[name], scheme=scheme, height=720)
+@pytest.fixture(scope="module")
+def full_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a workbench with every view there is."""
+    bench = full_bench("k17_bias_updown", tmp_path_factory.mktemp("build"))
+    return bench.save(tmp_path_factory.mktemp("full") / "full.html").as_uri()
+
+
+@pytest.mark.parametrize(
+    "look", [{"scheme": "light"}, {"scheme": "dark"}, {"forced_colors": "active"}], ids=["light", "dark", "forced"]
+)
+def test_every_view_is_accessible(visit: Callable[..., Any], full_page: str, look: dict[str, str]) -> None:
+    name = look.get("scheme", "forced")
+    opened, root = opened_page(visit, full_page, height=720, **look)
     opened.page.locator(".pw-track").focus()
     for _ in range(41):
         opened.page.keyboard.press("ArrowRight")
     tabs = [t.text_content() for t in root.locator("nav [role=tab]").all()]
-    assert tabs == ["Step", "Numbers", "Graph", "Memory", "Passes"]
+    assert tabs == ["Step", "Numbers", "Graph", "Memory", "Passes", "Artifacts", "Checks"]
     for tab in tabs:
         root.locator("nav").get_by_role("tab", name=tab).click()
         assert root.locator(".pw-panel:visible").count() == 1
-        assert opened.serious_findings(".pw-root") == []
-        opened.picture(f"workbench_{name[:3]}_{tab.lower()}_{scheme}")
+        assert opened.serious_findings(".pw-root") == [], tab
+        opened.picture(f"workbench_{(tab or '').lower()}_{name}")
     root.locator("nav").get_by_role("tab", name="Step").click()
     root.get_by_role("radio", name="table").click()
     root.get_by_role("tab", name="torch").click()
     assert opened.serious_findings(".pw-root") == []
-    opened.picture(f"workbench_{name[:3]}_table_{scheme}")
+    opened.picture(f"workbench_table_{name}")
 
 
 @pytest.mark.parametrize("width", [420, 700])

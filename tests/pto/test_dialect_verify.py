@@ -154,3 +154,34 @@ def test_a_value_used_outside_its_region_is_refused() -> None:
     )
     with pytest.raises(LabError):
         check(parse(text.text().replace("arith.constant true : i1", "arith.constant true")))
+
+
+# --- element types and shared bytes -----------------------------------------------------------------------------------
+
+
+def two(first: str, second: str, out: str = "f32", at: int = 4096) -> Text:
+    """A sum of two tiles into a third; their element types, and where the result lies."""
+    text = Text("f32")
+    text.alloc("a", tile(8, 32, first), 0)
+    text.alloc("b", tile(8, 32, second), 2048)
+    text.alloc("c", tile(8, 32, out), at)
+    text.op("tadd", ["a", "b"], ["c"])
+    return text
+
+
+def test_operands_of_a_sum_have_one_element_type() -> None:
+    assert not verify(parse(two("f32", "f32").text()))
+    for first, second, out, named in (("f32", "i32", "f32", "%b"), ("f32", "f32", "bf16", "%c")):
+        (found,) = verify(parse(two(first, second, out).text()))
+        assert found.code == "E603"
+        assert found.message == f"pto.tadd: %a has elements of f32, {named} of {second if named == '%b' else out}"
+
+
+def test_an_output_lies_where_an_input_starts_or_apart_from_it() -> None:
+    for at in (0, 1024, 2048, 4096):
+        assert not verify(parse(two("f32", "f32", at=at).text()))
+    for at in (32, 992, 1056, 2080):
+        (found,) = verify(parse(two("f32", "f32", at=at).text()))
+        assert found.code == "E606"
+        assert "share some of their bytes" in found.message
+        assert found.note == "from kernel.py:4:1"

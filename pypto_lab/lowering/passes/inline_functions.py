@@ -7,10 +7,11 @@ and a tensor formal that is bound again *is* the caller's tensor, because both n
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import FunctionType
-from pypto_lab.ir.types import TensorType, TupleType
+from pypto_lab.ir.types import ShapedType, TensorType, TupleType
 from pypto_lab.ir.visitor import Rewriter, walk
 from pypto_lab.lowering.context import Context
 from pypto_lab.lowering.names import Names
@@ -53,6 +54,7 @@ class _Inliner(Rewriter):
         self.inline = inline
         self.context = context
         self.names = Names.of(program)
+        self.symbols = set(program.symbols.values())
         self.before: list[n.Stmt] = []
         self.tuples: dict[n.Var, tuple[n.Expr, ...]] = {}
 
@@ -102,6 +104,7 @@ class _Inliner(Rewriter):
         callee = self.inline[call.callee]
         assigned = defined_in(callee.body or ())
         copy = Rewriter()
+        copy.vars.update(_bound_symbols(callee, call.args, self.symbols))
         prologue: list[n.Stmt] = []
         for param, argument in zip(callee.params, call.args, strict=True):
             shares = isinstance(argument, n.Var) and isinstance(param.type, TensorType)
@@ -126,3 +129,15 @@ class _Inliner(Rewriter):
     def _local(self, var: n.Var, copy: Rewriter) -> n.Var:
         """A caller's local for one of the callee's; its dimensions may name locals that were renamed before it."""
         return n.Var(name=self.names.numbered(f"{var.name}_inline"), type=copy.type(var.type), span=var.span)
+
+
+def _bound_symbols(callee: n.Function, args: Sequence[n.Expr], symbols: set[n.Var]) -> dict[n.Var, n.Expr]:
+    """The callee's dynamic dimensions in terms of the caller: each is the extent of the argument it is an extent of."""
+    bound: dict[n.Var, n.Expr] = {}
+    for param, argument in zip(callee.params, args, strict=True):
+        if not isinstance(param.type, ShapedType) or not isinstance(argument.type, ShapedType):
+            continue
+        for wanted, given in zip(param.type.shape, argument.type.shape, strict=False):
+            if isinstance(wanted, n.Var) and wanted in symbols:
+                bound.setdefault(wanted, given)
+    return bound

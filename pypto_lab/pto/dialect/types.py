@@ -185,10 +185,16 @@ ValueType = TileType | PointerType | TensorViewType | PartitionType | MultiTileT
 
 
 def inner_box(tile: TileType) -> tuple[int, int]:
-    """Rows and columns of one box of a boxed tile."""
+    """Rows and columns of one box of a boxed tile.
+
+    A tile of a single row whose boxes hold rows (the bias of a product, the vector of a matrix-vector product) has
+    boxes of one row: it stands in memory element after element.
+    """
     if tile.fractal == 1024:
-        return 16, 16
-    if tile.fractal == 32:
-        return (16, 2) if tile.slayout == "row_major" else (2, 16)
-    line = max(1, ALIGNMENT // tile.itemsize)
-    return (16, line) if tile.slayout == "row_major" else (line, 16)
+        rows, columns = 16, 16
+    elif tile.fractal == 32:
+        rows, columns = (16, 2) if tile.slayout == "row_major" else (2, 16)
+    else:
+        line = max(1, ALIGNMENT // tile.itemsize)
+        rows, columns = (16, line) if tile.slayout == "row_major" else (line, 16)
+    return (1, columns) if tile.rows == 1 and tile.slayout == "row_major" else (rows, columns)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, SSAValue
 
 from pypto_lab.ir import dtypes
@@ -22,20 +21,12 @@ from pypto_lab.pto.dialect.operations import (
     SetValidShapeOp,
 )
 from pypto_lab.pto.emit.builder import Builder, Tile
-from pypto_lab.pto.emit.scalars import scalar
+from pypto_lab.pto.emit.scalars import identity, scalar
 from pypto_lab.pto.emit.tiles import extents, tile_of
 from pypto_lab.pto.emit.types import tile_type, valid_extents
 
 GM_PIPE_BUFFER = "__gm_pipe_buffer"
 """The tensor parameter that holds a pipe's slots in global memory (a2a3)."""
-
-SPMD_PARAMETERS = {
-    "tile.get_block_idx": "__pypto_spmd_block_idx",
-    "tile.get_block_num": "__pypto_spmd_block_num",
-    "tile.get_subblock_idx": "__pypto_spmd_subblock_idx",
-}
-"""The parameter that each of these ops reads."""
-
 
 def number(value: int) -> Attribute:
     return IntegerAttr(int(value), 64)
@@ -152,5 +143,4 @@ def barrier(b: Builder, call: n.OpCall, var: n.Var | None) -> None:
 
 def spmd_index(b: Builder, call: n.OpCall, var: n.Var) -> None:
     """`tile.get_block_idx` and its kin: read from a parameter."""
-    parameter = b.parameters[SPMD_PARAMETERS[call.op]]
-    b.scalars[id(var)] = b.value(arith.IndexCastOp(parameter, IndexType()), var.name)
+    b.scalars[id(var)] = identity(b, call, var.name)

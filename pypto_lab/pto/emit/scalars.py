@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import SSAValue
 
 from pypto_lab.ir import dtypes
@@ -47,9 +48,24 @@ def scalar(b: Builder, expr: n.Expr, dtype: DType | None = None) -> SSAValue:
             made = _binary(b, expr)
         case n.Unary():
             made = _unary(b, expr, own)
+        case n.OpCall() if expr.op in SPMD_PARAMETERS:
+            made = identity(b, expr)
         case _:
             b.refuse(f"a {type(expr).__name__} is no scalar .pto text can compute", span=expr.span)
     return convert(b, made, own, wanted)
+
+
+SPMD_PARAMETERS = {
+    "tile.get_block_idx": "__pypto_spmd_block_idx",
+    "tile.get_block_num": "__pypto_spmd_block_num",
+    "tile.get_subblock_idx": "__pypto_spmd_subblock_idx",
+}
+"""The parameter that each of the ops which say who runs reads."""
+
+
+def identity(b: Builder, call: n.OpCall, name: str | None = None) -> SSAValue:
+    """Which block or lane runs, as an index: such a call stands alone, or in an extent that differs by lane."""
+    return b.value(arith.IndexCastOp(b.parameters[SPMD_PARAMETERS[call.op]], IndexType()), name)
 
 
 def index(b: Builder, expr: n.Expr) -> SSAValue:

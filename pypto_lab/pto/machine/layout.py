@@ -33,7 +33,7 @@ def offsets(rows: int, cols: int, itemsize: int, layout: tuple[str, str, int]) -
     blayout, slayout, _ = layout
     if slayout == "none_box":
         return row * cols + column if blayout == "row_major" else column * rows + row
-    box_rows, box_columns = _box(itemsize, layout)
+    box_rows, box_columns = _box(rows, itemsize, layout)
     box_row, inner_row = row // box_rows, row % box_rows
     box_column, inner_column = column // box_columns, column % box_columns
     size = box_rows * box_columns
@@ -48,5 +48,5 @@ def offsets(rows: int, cols: int, itemsize: int, layout: tuple[str, str, int]) -
 _BY_SIZE = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 
 
-def _box(itemsize: int, layout: tuple[str, str, int]) -> tuple[int, int]:
-    return inner_box(TileType("mat", _BY_SIZE[itemsize], 1, 1, None, None, *layout))
+def _box(rows: int, itemsize: int, layout: tuple[str, str, int]) -> tuple[int, int]:
+    return inner_box(TileType("mat", _BY_SIZE[itemsize], rows, 1, None, None, *layout))

@@ -24,7 +24,7 @@ from pypto_lab.view.workbench.findings import Finding, findings, in_order
 from pypto_lab.view.workbench.listing import Listing, script_listing, source_listings
 from pypto_lab.view.workbench.numbers import OutputNumbers, as_array, expected_of, output_numbers
 from pypto_lab.view.workbench.passes import Stages, stages, stages_of_lowering
-from pypto_lab.view.workbench.places import memory_places, merged_places, recorded_places, tensor_places
+from pypto_lab.view.workbench.places import capital, memory_places, merged_places, recorded_places, tensor_places
 from pypto_lab.view.workbench.plan import FunctionMemory, memory_plan
 from pypto_lab.view.workbench.tiles import Tiles, statistics
 from pypto_lab.view.workbench.timeline import timeline, versions_of
@@ -156,7 +156,7 @@ class Workbench:
     @cached_property
     def memory(self) -> list[list[Any]]:
         """Places of tiles in on-chip memory, as far as the recording or the program's types state them."""
-        return merged_places(recorded_places(self.recording), memory_places(self.program))
+        return merged_places(memory_places(self.program), recorded_places(self.recording))
 
     @cached_property
     def graph(self) -> Any:
@@ -188,10 +188,11 @@ class Workbench:
     @property
     def views(self) -> tuple[str, ...]:
         """The views that have something to show."""
+        placed = bool(self.memory or self.plan or self.recording.trace.memories)
         has = {
             "source": bool(self.sources), "script": bool(self.recording.trace.script.strip()),
             "queues": bool(self.recording.trace.events), "numbers": bool(self.numbers),
-            "graph": self.graph is not None, "memory": bool(self.memory or self.plan), "passes": bool(self.stages),
+            "graph": self.graph is not None, "memory": placed, "passes": bool(self.stages),
             "artifacts": bool(self.artifacts), "checks": bool(self.checks),
         }  # fmt: skip
         return tuple(view for view in VIEWS if has.get(view, True))
@@ -223,6 +224,7 @@ class Workbench:
             "script": self.script.data(),
             "places": tensor_places(self.recording),
             "memory": self.memory,
+            "memories": {str(k): capital(m.space) for k, m in self.recording.trace.memories.items()},
             "plan": [function.data() for function in self.plan],
             "stats": self._statistics,
             "golden": self._golden_values(),

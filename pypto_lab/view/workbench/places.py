@@ -148,8 +148,7 @@ def recorded_places(recording: Recording) -> list[list[Any]]:
             continue
         for name, place in zip(s.targets, s.places, strict=False):
             if place is not None:
-                space = place.space[:1].upper() + place.space[1:]
-                out.append([s.spot.file, s.spot.line, name, space, place.low, place.high - place.low])
+                out.append([s.spot.file, s.spot.line, name, capital(place.space), place.low, place.high - place.low])
     return out
 
 
@@ -173,6 +172,11 @@ def place_of(rows: Sequence[list[Any]], name: str) -> tuple[str, int, int] | Non
     named = [row for row in rows if _joined(row[2]) == _joined(name)]
     found = named[0] if named else rows[0] if len(rows) == 1 else None
     return (found[3], found[4], found[5]) if found is not None else None
+
+
+def capital(space: str) -> str:
+    """A memory's name as programs write it: `Vec`."""
+    return space[:1].upper() + space[1:]
 
 
 def _joined(name: str) -> str:

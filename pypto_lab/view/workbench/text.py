@@ -12,7 +12,7 @@ from pypto_lab.view.parts import Table, Text, to_text
 from pypto_lab.view.words import dims
 from pypto_lab.view.workbench.artifacts import ROLES, STATES
 from pypto_lab.view.workbench.listing import Listing
-from pypto_lab.view.workbench.places import place_of, places_by_line
+from pypto_lab.view.workbench.places import capital, place_of, places_by_line
 from pypto_lab.view.workbench.tiles import as_matrix, real, statistics, valid_part
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _memory(bench: Workbench) -> str:
 
 def _memory_now(bench: Workbench) -> str:
     """Where the variables of the focused lane lie, as far as the recorded program says."""
-    if not bench.memory:
+    if not bench.memory and not bench.recording.trace.memories:
         return ""
     rows = [f"tiles of {bench.session.focus.lane} in on-chip memory"]
     places = places_by_line(bench.memory)
@@ -253,6 +253,8 @@ def _memory_now(bench: Workbench) -> str:
         statement = bench.recording.index.statement(binding.step) if binding.step else None
         spot = statement.spot if statement is not None else None
         place = place_of(places.get((spot.file, spot.line), ()), v.name) if spot and v.kind == "tensor" else None
+        if place is None and v.place is not None:
+            place = (capital(v.place.space), v.place.low, v.place.high - v.place.low)
         if place is not None:
             space, address, size = place
             rows.append(f"  {v.name}: {space} {address:#x}, {size} B, since step {v.last_written}")

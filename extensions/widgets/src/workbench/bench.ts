@@ -165,6 +165,11 @@ export class Bench {
     this.#stages.set(index, why);
   }
 
+  /** Whether anything of the run is known to lie on chip. */
+  get hasPlaces(): boolean {
+    return this.payload.memory.length > 0 || Object.keys(this.payload.memories).length > 0;
+  }
+
   // --- variables and tiles
 
   variables(lane = this.cursor.focus.lane): readonly Variable[] {
@@ -197,6 +202,12 @@ export class Bench {
 
   /** Where a variable lies on chip, as its type says. */
   memoryOf(binding: Binding): MemoryRow | undefined {
+    const tensor = this.recording.tensor(binding.value);
+    const space = tensor ? this.payload.memories[String(tensor[4])] : undefined;
+    if (tensor && space !== undefined) {
+      const [low, high] = this.recording.interval(tensor);
+      return ["", 0, binding.name, space, low, high - low];
+    }
     const statement: StatementRow | undefined = this.recording.statementOf(binding.step);
     const rows = statement ? this.#memory.get(`${statement[9]}\n${statement[8]}`) : undefined;
     const named = rows?.find((row) => row[2].replace(/_+/g, "_") === binding.name.replace(/_+/g, "_"));

@@ -244,6 +244,8 @@ export interface Payload {
   readonly places: readonly PlaceRow[];
   readonly memory: readonly MemoryRow[];
   readonly plan: readonly FunctionMemory[];
+  /** Storages that are an on-chip memory, with its name: what lies there has its bytes as address. */
+  readonly memories: Readonly<Record<string, string>>;
   readonly stats: Readonly<Record<string, Stats>>;
   readonly golden: readonly number[];
   readonly numbers: readonly OutputNumbers[];

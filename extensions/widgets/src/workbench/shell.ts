@@ -120,7 +120,7 @@ export class Workbench {
     const out = [add("step", "Step", this.#step, `pw-step${hasQueues ? "" : " pw-noqueues"}`)];
     if (payload.numbers.length) out.push(add("numbers", "Numbers", [new NumbersView(this.bench)]));
     if (payload.graph) out.push(add("graph", "Graph", [new GraphView(this.bench)]));
-    if (payload.memory.length || payload.plan.length) out.push(add("memory", "Memory", [new MemoryView(this.bench)]));
+    if (this.bench.hasPlaces || payload.plan.length) out.push(add("memory", "Memory", [new MemoryView(this.bench)]));
     if (payload.stages.length) out.push(add("passes", "Passes", [new PassesView(this.bench)]));
     if (payload.artifacts.length) out.push(add("artifacts", "Artifacts", [(this.#artifacts = new ArtifactsView(this.bench))]));
     if (payload.checks.length) out.push(add("checks", "Checks", [new ChecksView(this.bench)]));

@@ -72,10 +72,10 @@ export class MemoryView implements View {
   #state = "";
 
   constructor(readonly bench: Bench) {
-    const { memory, plan } = bench.payload;
-    this.#mode = memory.length ? "run" : "plan";
+    const { plan } = bench.payload;
+    this.#mode = bench.hasPlaces ? "run" : "plan";
     const modes = [{ key: "run", label: "this run" }, { key: "plan", label: "the program" }];
-    this.#modes = memory.length && plan.length ? new Segments("What is shown", modes, (key) => this.#pick(key as "run" | "plan")) : null;
+    this.#modes = bench.hasPlaces && plan.length ? new Segments("What is shown", modes, (key) => this.#pick(key as "run" | "plan")) : null;
     this.#functions = h("select", { class: "pw-select", "aria-label": "Function" }, ...plan.map((f) => h("option", { value: f.function }, `${f.function} (${f.kind})`)));
     this.#functions.addEventListener("change", () => {
       this.#function = this.#functions.value;

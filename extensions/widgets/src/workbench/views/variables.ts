@@ -13,7 +13,7 @@ export class VariablesView implements View {
   #html = "";
 
   constructor(readonly bench: Bench) {
-    this.#hasMemory = bench.payload.memory.length > 0;
+    this.#hasMemory = bench.hasPlaces;
     this.#box = h("div", { class: "pw-scroll", tabindex: 0, role: "region", "aria-label": "Variables of the focused lane" });
     this.element = h("section", { class: "pw-pane pw-vars", "aria-label": "Variables" }, this.#box);
     this.#box.addEventListener("click", (event) => this.#clicked(event));
