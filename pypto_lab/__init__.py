@@ -9,7 +9,10 @@
     sweep = lab.validate("passes_dump", case)    # every dump against the golden
     recording = lab.record(program, values)      # every statement; .outputs, .digest(), .save("run.ptolab")
     session = lab.Session(lab.open("run.ptolab"))    # step, back, goto(k), lanes, queues, who_wrote
+    bench = lab.workbench(recording, case=case)  # all views of one cursor: a widget, a page, text
+    lowered = lab.lower(program, "a2a3")         # every pass of the lab's own compiler: .stages, .program
     build = lab.compile(case, "build", arch="a5")    # .pto, wrappers, orchestration; build.run(values), print(build)
+    found = lab.check("build")                   # findings of a kernel file, a dump, a .pto or a build folder
 
 Nothing heavy is imported before the first use.
 """
@@ -38,6 +41,11 @@ _HOMES = {
     "read_build": "pypto_lab.pto.build",
     "Build": "pypto_lab.pto.build",
     "validate": "pypto_lab.numerics.validate",
+    "check": "pypto_lab.compat.checks",
+    "lower": "pypto_lab.lowering",
+    "record_build": "pypto_lab.record.pto_steps",
+    "workbench": "pypto_lab.view.workbench",
+    "live": "pypto_lab.view.workbench",
     "graph": "pypto_lab.view.graph",
     "Session": "pypto_lab.record.session",
     "Recording": "pypto_lab.record.recording",
@@ -58,11 +66,13 @@ _CALLABLE_PACKAGES = ("torch_codegen", "record")
 if TYPE_CHECKING:
     from pypto_lab import record, torch_codegen
     from pypto_lab.compat.cases import case
+    from pypto_lab.compat.checks import check
     from pypto_lab.compat.compiling import compile_program as compile
     from pypto_lab.compat.loader import load_module, run_main, stand_ins
     from pypto_lab.compat.programs import load
     from pypto_lab.ir.diagnostics import Diagnostic, LabError
     from pypto_lab.ir.nodes import Program
+    from pypto_lab.lowering import lower
     from pypto_lab.numerics.compare import compare
     from pypto_lab.numerics.diff import diff, diff_build
     from pypto_lab.numerics.memories import compare_memories
@@ -73,16 +83,19 @@ if TYPE_CHECKING:
     from pypto_lab.pto.build import Build, read_build
     from pypto_lab.record.archive import open_archive as open
     from pypto_lab.record.live import LiveRecording
+    from pypto_lab.record.pto_steps import record_build
     from pypto_lab.record.recording import Recording
     from pypto_lab.record.session import Session
     from pypto_lab.torch_codegen.execute import run
     from pypto_lab.view.graph import graph
+    from pypto_lab.view.workbench import live, workbench
 
 __all__ = [
     "Build", "Diagnostic", "LabError", "LiveRecording", "Program", "Recording", "Session", "__version__", "case",
-    "compare", "compare_memories", "compile", "diff", "diff_build", "graph", "load", "load_ipython_extension",
-    "load_module", "open", "order_check", "race_check", "read_build", "record", "run", "run_main", "stand_ins",
-    "torch_codegen", "undefined_reads", "unload_ipython_extension", "validate",
+    "check", "compare", "compare_memories", "compile", "diff", "diff_build", "graph", "live", "load",
+    "load_ipython_extension", "load_module", "lower", "open", "order_check", "race_check", "read_build", "record",
+    "record_build", "run", "run_main", "stand_ins", "torch_codegen", "undefined_reads", "unload_ipython_extension",
+    "validate", "workbench",
 ]  # fmt: skip
 
 

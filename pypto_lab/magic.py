@@ -97,8 +97,8 @@ class PyptoMagics(Magics):
         try:
             options.check()
             ran = run_cell(text, shell.user_ns, f"In [{_prompt_number(shell)}]")
-            with _progress() as progress:
-                result = run_plan(plan(ran, wishes), options, progress)
+            with _progress() as progress, _passing() as display:
+                result = run_plan(plan(ran, wishes), options, progress, display)
         except UserMistake as mistake:
             raise UsageError(str(mistake)) from None
         except LabError as found:
@@ -184,6 +184,23 @@ def _progress() -> Iterator[Callable[[str], None]]:
     finally:
         timer.cancel()
         tell("")
+
+
+@contextlib.contextmanager
+def _passing() -> Iterator[Callable[[Any], None]]:
+    """Shows a run while it goes on; it goes away with the block, since the cell's result is shown then."""
+    from IPython.display import HTML, display
+
+    handles = []
+
+    def show(run: Any) -> None:
+        handles.append(display(run, display_id=True))
+
+    try:
+        yield show
+    finally:
+        for handle in handles:
+            handle.update(HTML(""))
 
 
 # --- completion ------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,9 @@ from pypto_lab.numerics.stages import StageRun, StageRunner, Subject, check_stag
 from pypto_lab.numerics.where import as_matrix
 from pypto_lab.pto.build import ENGINES
 from pypto_lab.pto.embedded import Progress, silent
-from pypto_lab.record.recorder import record
 from pypto_lab.view.heat import ErrorMap
 from pypto_lab.view.report import OutputFacts, Result
-from pypto_lab.view.workbench import Workbench
+from pypto_lab.view.workbench import Workbench, watched
 
 MAP_ROWS, MAP_COLUMNS = 48, 96
 """The largest error map; larger outputs are shown by the worst cell of each block."""
@@ -54,8 +53,15 @@ class Options:
         check_choice("engine", self.engine or ENGINES[0], ENGINES)
 
 
-def run_plan(plan: Plan, options: Options, progress: Progress = silent) -> Result:
-    """Runs what a cell asks for. Raises LabError with the run's findings, and for outputs that do not exist."""
+Display = Callable[[Any], Any]
+"""Shows something that a notebook can render while the cell still runs."""
+
+
+def run_plan(plan: Plan, options: Options, progress: Progress = silent, display: Display | None = None) -> Result:
+    """Runs what a cell asks for. A recorded run that takes a while is shown with `display` as it goes on.
+
+    Raises LabError with the run's findings, and for outputs that do not exist.
+    """
     expected = plan.expected or {}
 
     def judge(name: str, outputs: Mapping[str, Any]) -> Comparison:
@@ -63,7 +69,7 @@ def run_plan(plan: Plan, options: Options, progress: Progress = silent) -> Resul
 
     options.check()
     subject = Subject(plan.name, plan.program, plan.values, plan.expected, judge)
-    return _result(subject, options, plan.choices, progress)
+    return _result(subject, options, plan.choices, progress, display)
 
 
 def run_case(case: Case, options: Options | None = None, progress: Progress = silent) -> Result:
@@ -73,7 +79,13 @@ def run_case(case: Case, options: Options | None = None, progress: Progress = si
     return _result(subject_of(case, options.seed, progress), options, (), progress)
 
 
-def _result(subject: Subject, options: Options, choices: tuple[str, ...], progress: Progress) -> Result:
+def _result(
+    subject: Subject,
+    options: Options,
+    choices: tuple[str, ...],
+    progress: Progress,
+    display: Display | None = None,
+) -> Result:
     stage = options.wanted
     compiles = stage in ("pto", "all")
     runner = StageRunner(
@@ -103,7 +115,7 @@ def _result(subject: Subject, options: Options, choices: tuple[str, ...], progre
         stage=stage,
         arch=options.arch,
         seed=options.seed,
-        workbench=_bench(subject, shown, report, options, progress) if options.step else None,
+        workbench=_bench(subject, shown, report, options, progress, display) if options.step else None,
         build=shown.diff.build,
         executed=shown.diff.executed,
         findings=shown.diff.findings,
@@ -111,21 +123,28 @@ def _result(subject: Subject, options: Options, choices: tuple[str, ...], progre
 
 
 def _bench(
-    subject: Subject, shown: StageRun, report: DiffReport | None, options: Options, progress: Progress
+    subject: Subject,
+    shown: StageRun,
+    report: DiffReport | None,
+    options: Options,
+    progress: Progress,
+    display: Display | None,
 ) -> Workbench:
     """The workbench of a recorded run of the stage that is shown."""
     progress("recording")
     build, program = shown.diff.build, subject.program if shown.program is None else shown.program
-    if build is not None:
-        from pypto_lab.record.pto_steps import record_build
-
-        recording = record_build(build.path, subject.values, seed=options.seed)
-    else:
-        recording = record(program, subject.values, seed=options.seed, check_shapes=options.check_shapes)
+    source, how = (program, {"check_shapes": options.check_shapes}) if build is None else (build.path, _of_build())
+    recording, _ = watched(source, subject.values, display=display, title=subject.name, seed=options.seed, **how)
     return Workbench(
         recording, report=report, expected=subject.expected, program=program, title=subject.name, build=build,
         lowered=shown.lowered, checks=shown.diff.findings, arch=options.arch,
     )  # fmt: skip
+
+
+def _of_build() -> dict[str, Any]:
+    from pypto_lab.record.pto_steps import record_build
+
+    return {"recorder": record_build}
 
 
 _SCRATCH: list[tempfile.TemporaryDirectory[str]] = []

@@ -399,6 +399,9 @@ class _FunctionVerifier:
             hint = did_you_mean(node.callee, self.program.functions)
             self.report("V202", f"the program has no function `{node.callee}`", node.span, hint)
             return
+        blocks = node.attrs.get("core_num")
+        if isinstance(blocks, n.Expr):
+            self.use(blocks)
         if isinstance(node, n.FunctionCall) and "manual_dep_edges" in node.attrs:
             self.report("V505", "manual dependencies belong to a submit, not to a plain call", node.span)
         if len(callee.params) != len(node.args):
@@ -414,12 +417,14 @@ class _FunctionVerifier:
     # --- types -------------------------------------------------------------------------------------------------------
 
     def compatible(self, wanted: Type, given: Type, what: str, span: Span | None) -> None:
-        """Kind, dtype, rank and constant dimensions agree. INDEX is the same as any integer."""
+        """Kind, dtype, rank and constant dimensions agree. INDEX is the same as any integer, and an integer will do
+        where a BOOL is wanted, as in C."""
         if wanted is given or isinstance(wanted, UnknownType) or isinstance(given, UnknownType):
             return
         if isinstance(wanted, ScalarType) and isinstance(given, ScalarType):
             a, b = wanted.dtype, given.dtype
-            if a is not b and not (dtypes.INDEX in (a, b) and a.is_integer and b.is_integer):
+            same = dtypes.INDEX in (a, b) and a.is_integer and b.is_integer
+            if a is not b and not same and not (a is dtypes.BOOL and b.is_integer):
                 self.report("V102", f"{what} is {b.name}, not {a.name}", span)
         elif isinstance(wanted, ShapedType) and type(wanted) is type(given) and isinstance(given, ShapedType):
             self.shapes(wanted, given, what, span)

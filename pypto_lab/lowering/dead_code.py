@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pypto_lab.ir import nodes as n
+from pypto_lab.ir.types import ScalarType
 from pypto_lab.lowering.uses import reads, vars_of
 from pypto_lab.ops.record import OPS, Effect
 
@@ -36,8 +37,26 @@ def without_dead_code(body: n.Body) -> n.Body:
         body = new
 
 
-def _live(body: n.Body) -> set[n.Var]:
-    """Variables that matter: read by an effect, a return, a condition, or by what computes one that matters."""
+def without_dead_scalars(body: n.Body) -> n.Body:
+    """The body without scalars that nobody reads, those that loops carry and branches join included; what a call
+    gives stays, the call may have an effect."""
+    new = _swept(body, _live(body, _stays))
+    return body if new == body else new
+
+
+def _stays(var: n.Var, value: n.Expr | None) -> bool:
+    """Whether a definition is no scalar that can go: `value` is what it is assigned, None for a result."""
+    calls = (n.OpCall, n.FunctionCall, n.Submit)
+    return not isinstance(var.type, ScalarType) or isinstance(value, calls)
+
+
+def _never(var: n.Var, value: n.Expr | None) -> bool:
+    return False
+
+
+def _live(body: n.Body, stays: Callable[[n.Var, n.Expr | None], bool] = _never) -> set[n.Var]:
+    """Variables that matter: read by an effect, a return, a condition, or by what computes one that matters; `stays`
+    says which definitions matter in any case."""
     needs: dict[n.Var, set[n.Var]] = {}
     roots: set[n.Var] = set()
 
@@ -45,6 +64,8 @@ def _live(body: n.Body) -> set[n.Var]:
         for stmt in stmts:
             match stmt:
                 case n.Assign() if not has_effect(stmt.value):
+                    if stays(stmt.var, stmt.value):
+                        roots.add(stmt.var)
                     needs.setdefault(stmt.var, set()).update(reads(stmt))
                 case n.Yield() if into:
                     for var, value in zip(into, stmt.values, strict=False):
@@ -56,9 +77,12 @@ def _live(body: n.Body) -> set[n.Var]:
                     for argument, result in zip(stmt.iter_args, stmt.return_vars, strict=True):
                         needs.setdefault(argument, set()).update({*vars_of(argument.init_value), result})
                         needs.setdefault(result, set()).add(argument)
+                        if stays(result, None):
+                            roots.add(result)
                     visit(stmt.body, stmt.return_vars)
                 case n.If():
                     roots.update(vars_of(stmt.condition))
+                    roots.update(v for v in stmt.return_vars if stays(v, None))
                     visit(stmt.then_body, stmt.return_vars)
                     visit(stmt.else_body, stmt.return_vars)
                 case n.Scope():

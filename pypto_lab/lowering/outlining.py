@@ -55,7 +55,7 @@ class Outliner:
     def _function(
         self, body: n.Body, inputs: list[n.Var], outputs: list[n.Var], name: str, about: Mapping[str, Any]
     ) -> tuple[n.Function, list[n.Var]]:
-        copy = Rewriter()
+        copy = _Copy()
         params = with_own_parameters(copy, inputs)
         for var in outputs:
             if not isinstance(var, n.IterArg):
@@ -114,6 +114,17 @@ class Outliner:
         )
         task_id = scope.task_id or n.Var(name=names.fresh("task"), type=task, span=scope.span)
         return _unpacked(call, [*outputs, task_id], names, scope)
+
+
+class _Copy(Rewriter):
+    """Follows variables into the attributes of calls, too: a launch names its number of blocks there."""
+
+    def expr(self, node: n.Expr) -> n.Expr:
+        if not isinstance(node, n.FunctionCall) or not node.attrs:
+            return node
+        old = dict(node.attrs)
+        attrs = self._value(old)
+        return node if attrs is old else dataclasses.replace(node, attrs=attrs)
 
 
 def _with_dims(inputs: Iterable[n.Var]) -> list[n.Var]:

@@ -91,7 +91,18 @@ def vars_of(expr: n.Expr) -> Iterator[n.Var]:
         if isinstance(current, n.Var):
             yield current
             continue
-        stack.extend(reversed([*children(current), *type_exprs(current.type)]))
+        stack.extend(reversed([*children(current), *_attributes(current), *type_exprs(current.type)]))
+
+
+def _attributes(expr: n.Expr) -> Iterator[n.Expr]:
+    """Expressions that a call names besides its arguments: the number of blocks it launches, lists of tasks."""
+    if isinstance(expr, (n.FunctionCall, n.Submit)):
+        for value in expr.attrs.values():
+            yield from (e for e in _listed(value) if isinstance(e, n.Expr))
+    elif isinstance(expr, n.OpCall) and expr.kwargs:
+        for value in expr.kwargs.values():
+            if isinstance(value, (list, tuple)):
+                yield from (e for e in value if isinstance(e, n.Expr))
 
 
 def type_vars(type_: Type) -> Iterator[n.Var]:

@@ -15,8 +15,8 @@ from pypto_lab.ir.enums import ForKind
 from pypto_lab.ir.types import ScalarType
 from pypto_lab.ir.visitor import Rewriter
 from pypto_lab.lowering.context import Context
+from pypto_lab.lowering.dead_code import without_dead_scalars
 from pypto_lab.lowering.functions import map_bodies
-from pypto_lab.lowering.uses import use_counts
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "Eq": lambda a, b: a == b,
@@ -158,17 +158,6 @@ def _trips(start: n.Expr, stop: n.Expr, step: n.Expr) -> int | None:
 
 
 def _without_dead_scalars(function: n.Function) -> n.Function:
-    """Assignments of scalars nobody reads go; calls stay, they may have effects."""
-    counts = use_counts(function)
-
-    class Sweeper(Rewriter):
-        def stmt(self, node: n.Stmt) -> n.Stmt | tuple[n.Stmt, ...]:
-            dead = (
-                isinstance(node, n.Assign)
-                and isinstance(node.var.type, ScalarType)
-                and not isinstance(node.value, (n.OpCall, n.FunctionCall, n.Submit))
-                and not counts.get(node.var)
-            )
-            return () if dead else node
-
-    return Sweeper().visit_function(function)
+    body = function.body or ()
+    swept = without_dead_scalars(body)
+    return function if swept is body else dataclasses.replace(function, body=swept)

@@ -203,6 +203,8 @@ def _put(lane: Lane, instruction: Instruction, pipe: Pipe, ring: int, parcel: Pa
 
 
 def _push_to_vector(lane: Lane, instruction: Instruction) -> None:
+    """Sends every lane its part. Undefined elements travel as such: whoever reads them is named, not the push, which
+    takes the whole box where only a part of it is valid."""
     tile = lane.tile(instruction.operands[0])
     pipe = _pipe_of(lane, instruction, C2V)
     split = _split(instruction)
@@ -210,7 +212,6 @@ def _push_to_vector(lane: Lane, instruction: Instruction) -> None:
         lane.fail(
             findings.PIPE_MISUSE, f"splits a tile over two lanes, but the block has {lane.pipes.lanes}", instruction
         )
-    lane.read(instruction, tile)
     depth = pipe.depth or 0
     for index, (cells, valid) in enumerate(
         parts_of(lane.read_box(instruction, tile), (tile.valid_rows, tile.valid_cols), split)
