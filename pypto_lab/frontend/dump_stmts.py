@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from pypto_lab.frontend.dump_exprs import ExprReader, Reject, dotted, item_type, number
-from pypto_lab.ir import dtypes
+from pypto_lab.ir import arith, dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import ForKind, Level, Role, ScopeMode, SplitMode
-from pypto_lab.ir.types import UNKNOWN, ArrayType, ScalarType, Type
+from pypto_lab.ir.types import UNKNOWN, ArrayType, ScalarType, ShapedType, TensorType, TileType, Type
 
 _LOOPS = {f"pl.{k.value}": k for k in ForKind}
 _TASK = ScalarType(dtypes.TASK_ID)
@@ -28,11 +29,36 @@ class Results:
     names: list[str] = field(default_factory=list)
     types: list[Type] = field(default_factory=list)
     nodes: list[ast.expr] = field(default_factory=list)
+    stated: bool = False
+    """Whether the types are the text's; else they are those of the yielded values."""
 
-    def take(self, names: Sequence[str], types: Sequence[Type], nodes: Sequence[ast.expr]) -> None:
-        """Keeps the first block's names; a bare yield gives none."""
+    def take(self, names: Sequence[str], types: Sequence[Type], nodes: Sequence[ast.expr], stated: bool) -> None:
+        """Keeps the first block's names, and types that hold for both blocks; a bare yield gives none."""
         if not self.names:
-            self.names, self.types, self.nodes = list(names), list(types), list(nodes)
+            self.names, self.types, self.nodes, self.stated = list(names), list(types), list(nodes), stated
+        elif not self.stated and len(types) == len(self.types):
+            self.types = [_joined(one, other) for one, other in zip(self.types, types, strict=True)]
+
+    def carry(self, iter_args: Sequence[n.IterArg]) -> None:
+        """A loop's results without types of their own: where what it carries begins with another valid shape than it
+        ends a trip with, a result is what the loop carries."""
+        if not self.stated and len(iter_args) == len(self.types):
+            pairs = zip(iter_args, self.types, strict=True)
+            self.types = [type_ if _same_valid(type_, a.type) else a.type for a, type_ in pairs]
+
+
+def _joined(one: Type, other: Type) -> Type:
+    """The type of what is one or the other: it states a valid shape only where both state the same."""
+    if not isinstance(one, (TensorType, TileType)) or one.view is None or _same_valid(one, other):
+        return one
+    return dataclasses.replace(one, view=dataclasses.replace(one.view, valid_shape=None))  # type: ignore[arg-type]
+
+
+def _same_valid(one: Type, other: Type) -> bool:
+    """Whether two types have the same valid region, as far as they have one."""
+    if not isinstance(one, ShapedType) or not isinstance(other, ShapedType) or one.rank != other.rank:
+        return True
+    return all(arith.same(a, b) for a, b in zip(one.valid_shape, other.valid_shape, strict=True))
 
 
 class StmtReader:
@@ -195,7 +221,7 @@ class StmtReader:
         if results is None:
             self.exprs.reject("E710", "a yield belongs at the end of a loop or an if", node)
         types = [type_] if type_ is not None else [v.type for v in values]
-        results.take(names, types, targets)
+        results.take(names, types, targets, type_ is not None)
         return [n.Yield(values=values, span=self.source.span(node))]
 
     def _expression(self, node: ast.Expr) -> list[n.Stmt]:
@@ -337,9 +363,11 @@ class StmtReader:
     def _complete(
         self, results: Results, iter_args: Sequence[n.IterArg], body: n.Body, carried: Sequence[ast.Name]
     ) -> None:
-        """A loop with carried values whose yield is bare gets results named `<arg>_out`."""
+        """A loop with carried values whose yield is bare gets results named `<arg>_out`; types come from the values
+        it carries unless the text states them."""
         if iter_args and not results.names and body and trailing_yield(body) is not None:
-            results.take([f"{a.name}_out" for a in iter_args], [a.type for a in iter_args], list(carried))
+            results.take([f"{a.name}_out" for a in iter_args], [a.type for a in iter_args], list(carried), True)
+        results.carry(iter_args)
 
     def _loop_attrs(self, words: Mapping[str, ast.expr], kind: ForKind, call: ast.Call) -> dict[str, Any]:
         attrs: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import keyword
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -512,6 +513,11 @@ class _Printer:
         call = f"pl.spmd({', '.join(parts)})"
         if stmt.loop_var is None:
             self._scope(stmt, f"with {call}")
+            return
+        if stmt.task_id is not None:  # only `with` names a task: the block index is read inside
+            index = n.OpCall(op="tile.get_block_idx", args=(), type=n.INDEX, span=stmt.span)
+            body = (n.Assign(var=stmt.loop_var, value=index, span=stmt.span), *stmt.body)
+            self._scope(dataclasses.replace(stmt, loop_var=None, body=body), f"with {call}")
             return
         self.line(f"for {self.names.define(stmt.loop_var)} in {call}:")
         self.body(stmt.body)

@@ -74,19 +74,46 @@ def stage_of(file_name: str) -> str | None:
     return [name for name, first in STAGES if first <= int(prefix)][-1]
 
 
-def verify(program: n.Program, *, stage: str | None = None) -> list[Diagnostic]:
+Verified = dict[str, tuple[tuple[object, ...], list[Diagnostic]]]
+"""What was found in each function of a program, and what that followed from."""
+
+
+def verify(program: n.Program, *, stage: str | None = None, known: Verified | None = None) -> list[Diagnostic]:
     """Everything wrong with a program, in source order.
 
-    `stage` is one of :data:`STAGES`; None checks what holds in every form. Raises ValueError for another name.
+    `stage` is one of :data:`STAGES`; None checks what holds in every form. `known` remembers what was found from call
+    to call: a function that is still the same, and calls the same, is not looked at again. Raises ValueError for
+    another stage.
     """
     numbers = dict(STAGES)
     if stage is not None and stage not in numbers:
         raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(numbers)}")
     reached = numbers[stage] if stage is not None else 0
     found: list[Diagnostic] = []
-    for function in program.functions.values():
-        found += _FunctionVerifier(program, function, reached).run()
+    symbols = tuple(program.symbols.values())
+    for name, function in program.functions.items():
+        before = known.get(name) if known is not None else None
+        same = before is not None and before[0][0] is function
+        callees = before[0][1] if before is not None and same else _callees(function) if known is not None else ()
+        assert isinstance(callees, tuple)
+        basis = (
+            function,
+            callees,
+            reached,
+            symbols,
+            *(getattr(program.functions.get(c), "params", None) for c in callees),
+        )
+        if before is None or before[0] != basis:
+            before = (basis, _FunctionVerifier(program, function, reached).run())
+            if known is not None:
+                known[name] = before
+        found += before[1]
     return found
+
+
+def _callees(function: n.Function) -> tuple[str, ...]:
+    calls = (n.FunctionCall, n.Submit)
+    return tuple({node.callee: None for node in walk(function) if isinstance(node, calls)})
 
 
 class _FunctionVerifier:
@@ -181,13 +208,16 @@ class _FunctionVerifier:
     def use(self, expr: n.Expr) -> None:
         """Every variable below an expression has a definition in view."""
         for node in walk(expr) if not isinstance(expr, n.Var) else (expr,):
-            if not isinstance(node, n.Var) or node in self.visible:
-                continue
-            if node in self.popped:
-                self.report("V006", f"`{node.name}` is used outside the block that defines it", expr.span)
-            else:
-                self.report("V401", f"`{node.name}` is used before it is defined", expr.span)
-            self.visible.add(node)  # one finding a variable
+            if isinstance(node, n.Var) and node not in self.visible:
+                self.unseen(node, expr)
+
+    def unseen(self, var: n.Var, expr: n.Expr) -> None:
+        """Reports a variable that is not in view; one finding a variable."""
+        if var in self.popped:
+            self.report("V006", f"`{var.name}` is used outside the block that defines it", expr.span)
+        else:
+            self.report("V401", f"`{var.name}` is used before it is defined", expr.span)
+        self.visible.add(var)
 
     # --- statements --------------------------------------------------------------------------------------------------
 
@@ -364,19 +394,23 @@ class _FunctionVerifier:
 
     def value(self, expr: n.Expr, nested: bool = False) -> None:
         """An expression of a statement: names, calls inside it, and whether calls are nested."""
-        self.use(expr)
-        if isinstance(expr, (n.Var, n.ConstInt, n.ConstFloat, n.ConstBool)):
-            return
         stack: list[tuple[n.Expr, bool]] = [(expr, nested)]
         while stack:
             node, inside = stack.pop()
+            if isinstance(node, n.Var):
+                if node not in self.visible:
+                    self.unseen(node, expr)
+                continue
             if isinstance(node, _CALLS):
                 if inside and self.reached >= 7:
                     self.report("V601", "a call is nested in another expression", node.span, "bind it to a name first")
                 self.call(node)
             exempt = node.predicate if isinstance(node, n.Submit) else None
-            below = not isinstance(node, n.TupleGetItem)
-            stack += [(c, inside or below) for c in children(node) if c is not exempt and not isinstance(c, n.Var)]
+            if exempt is not None:
+                self.use(exempt)
+            below = inside or not isinstance(node, n.TupleGetItem)
+            parts = [(c, below) for c in children(node) if c is not exempt]
+            stack += reversed(parts)
 
     def call(self, node: n.Expr) -> None:
         if isinstance(node, n.OpCall):

@@ -260,9 +260,9 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _expr_fields(cls: type) -> tuple[str, ...]:
-    """Fields of an expression class that may hold sub-expressions."""
+    """Fields of an expression class that may hold sub-expressions; a launch names its blocks in its attributes."""
     if cls not in _FIELDS:
-        _FIELDS[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.name not in ("type", "span", "attrs"))
+        _FIELDS[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.name not in ("type", "span"))
     return _FIELDS[cls]
 
 

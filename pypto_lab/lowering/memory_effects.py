@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import Direction
-from pypto_lab.ir.types import TensorType
+from pypto_lab.ir.types import TensorType, TupleType
 from pypto_lab.lowering.uses import expressions, statements
 from pypto_lab.ops.record import OPS, Effect
 
@@ -43,19 +43,18 @@ class Roots:
 
     def _spread(self, stmt: n.Stmt) -> None:
         match stmt:
-            case n.Assign(value=n.FunctionCall()) if len(self._results(stmt.value)) > 1:
-                self.packed[stmt.var] = self._results(stmt.value)
+            case n.Assign(value=n.FunctionCall() | n.Submit() as call) if isinstance(call.type, TupleType):
+                self.packed[stmt.var] = self._results(call)
             case n.Assign():
                 self._put(stmt.var, self._source(stmt.value))
             case n.For() | n.While():
-                yields = stmt.body[-1].values if stmt.body and isinstance(stmt.body[-1], n.Yield) else ()
                 for argument in stmt.iter_args:
                     self._put(argument, self.of(argument.init_value))
-                for result, argument, value in zip(stmt.return_vars, stmt.iter_args, yields, strict=False):
+                for result, argument, value in zip(stmt.return_vars, stmt.iter_args, yielded(stmt.body), strict=False):
                     root = self.of(value)
                     self._put(result, root if self.roots.get(argument) is root else None)
             case n.If():
-                ends = [_yielded(b) for b in (stmt.then_body, stmt.else_body)]
+                ends = [yielded(b) for b in (stmt.then_body, stmt.else_body)]
                 for result, one, other in zip(stmt.return_vars, *ends, strict=False):
                     root = self.of(one)
                     self._put(result, root if self.of(other) is root else None)
@@ -76,18 +75,22 @@ class Roots:
             case n.FunctionCall():
                 found = self._results(value)
                 return found[0] if len(found) == 1 else None
-            case n.TupleGetItem(tuple=n.Var() as packed) if packed in self.packed:
-                return self.packed[packed][value.index]
+            case n.TupleGetItem(tuple=n.Var() as packed, index=index):
+                results = self.packed.get(packed, [])
+                return results[index] if index < len(results) else None  # after the results, a task id
         return None
 
     def _results(self, call: n.Expr) -> list[n.Var | None]:
-        if self.program is None or not isinstance(call, n.FunctionCall):
+        if self.program is None or not isinstance(call, (n.FunctionCall, n.Submit)):
             return []
         places = returned_params(self.program, call.callee)
         return [None if i is None else self.of(call.args[i]) for i in places]
 
 
-def _yielded(body: n.Body) -> tuple[n.Expr, ...]:
+def yielded(body: n.Body) -> tuple[n.Expr, ...]:
+    """The values a body ends with, also where its last statement is a scope around the rest."""
+    while body and isinstance(body[-1], n.Scope):
+        body = body[-1].body
     return body[-1].values if body and isinstance(body[-1], n.Yield) else ()
 
 

@@ -46,16 +46,23 @@ class Outliner:
     ) -> Outlined:
         """The function `name` with `body`, and its call. `after` are variables read after the scope; `about` are
         further fields of the function."""
-        inputs = [v for v in _with_dims(live_in(body)) if v not in self.symbols]
+        inputs = self._inputs(body)
         outputs = [v for v in defined_in(body) if v in after and v is not scope.task_id]
         function, kept = self._function(body, inputs, outputs, name, about)
         call = self._call(scope, function, inputs, kept, names)
         return Outlined(function, call)
 
+    def _inputs(self, body: n.Body) -> list[n.Var]:
+        """What a body takes: the variables it reads and those their shapes name. A dynamic dimension is one of them
+        unless a tensor among them shows it, having it as an extent."""
+        found = _with_dims(live_in(body))
+        shown = {d for v in found if isinstance(v.type, TensorType) for d in v.type.shape}
+        return [v for v in found if v not in self.symbols or v not in shown]
+
     def _function(
         self, body: n.Body, inputs: list[n.Var], outputs: list[n.Var], name: str, about: Mapping[str, Any]
     ) -> tuple[n.Function, list[n.Var]]:
-        copy = _Copy()
+        copy = Rewriter()
         params = with_own_parameters(copy, inputs)
         for var in outputs:
             if not isinstance(var, n.IterArg):
@@ -114,17 +121,6 @@ class Outliner:
         )
         task_id = scope.task_id or n.Var(name=names.fresh("task"), type=task, span=scope.span)
         return _unpacked(call, [*outputs, task_id], names, scope)
-
-
-class _Copy(Rewriter):
-    """Follows variables into the attributes of calls, too: a launch names its number of blocks there."""
-
-    def expr(self, node: n.Expr) -> n.Expr:
-        if not isinstance(node, n.FunctionCall) or not node.attrs:
-            return node
-        old = dict(node.attrs)
-        attrs = self._value(old)
-        return node if attrs is old else dataclasses.replace(node, attrs=attrs)
 
 
 def _with_dims(inputs: Iterable[n.Var]) -> list[n.Var]:

@@ -11,7 +11,7 @@ from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Diagnostic
 from pypto_lab.ir.equal import structurally_equal
 from pypto_lab.ir.printer import print_program
-from pypto_lab.ir.verifier import stage_of, verify
+from pypto_lab.ir.verifier import Verified, stage_of, verify
 from pypto_lab.lowering.context import Context, Pass
 from pypto_lab.lowering.passes import (
     allocate_memory_addr,
@@ -154,22 +154,23 @@ def lower(
     Raises LabError, at the user's line, for what the compiler refuses; ValueError for an unknown arch.
     """
     context = Context(target_of(arch), program.sources)
-    stages = [_stage("frontend", 0, program, None)]
+    verified: Verified = {}
+    stages = [_stage("frontend", 0, program, None, verified)]
     for number, name, run in passes:
         if until is not None and number > until:
             break
         after = run(program, context)
-        stages.append(_stage(name, number, after, stages[-1]))
+        stages.append(_stage(name, number, after, stages[-1], verified))
         program = after
     return Lowered(tuple(stages), program, arch)
 
 
-def _stage(name: str, number: int, program: n.Program, before: Stage | None) -> Stage:
+def _stage(name: str, number: int, program: n.Program, before: Stage | None, verified: Verified) -> Stage:
     """The stage after a pass: what changed since the one before, and what does not hold."""
     reached = stage_of(f"{number:02d}_")
     if before is not None and program is before.program and reached == stage_of(before.file_name):
         return Stage(name, number, program, (), before.findings, before)
-    findings = tuple(verify(program, stage=reached))
+    findings = tuple(verify(program, stage=reached, known=verified))
     if before is None or program is before.program:
         return Stage(name, number, program, (), findings, before)
     return Stage(name, number, program, changed_functions(before.program, program), findings)

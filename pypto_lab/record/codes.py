@@ -73,6 +73,14 @@ _ENTRIES = (
         'lab.Session(record_build("build", values)).what_if("x", 0)',
         'lab.Session(lab.record(program, values)).what_if("x", 0)',
     ),
+    Code(
+        "E419",
+        "no such tile",
+        "The workbench was asked for the cells of a value that the recording does not have, or that is no tensor. Its "
+        "own views never ask for one; a widget of another recording, or a saved one, may.",
+        "",
+        "",
+    ),
 )
 
 CODES: dict[str, Code] = {entry.code: entry for entry in _ENTRIES}

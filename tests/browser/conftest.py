@@ -98,7 +98,8 @@ class Visit:
         """What axe-core calls serious or critical, as `rule: element`."""
         if not AXE.is_file():
             _unavailable("axe-core is not installed (make test-browser installs it)")
-        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found = self.page.evaluate("async (within) => (await axe.run(within)).violations", within)
         return [
             f"{v['id']}: {node['html'][:120]} {node['any'][0]['message'] if node['any'] else ''}"

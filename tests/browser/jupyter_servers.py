@@ -35,6 +35,14 @@ KERNEL_READY = """() => {
 }"""
 """The kernel of the open notebook answers. The indicator in the page says so too early."""
 
+ASK = """async (expression) => {
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    const request = kernel.requestExecute({ code: '', silent: true, user_expressions: { it: expression } });
+    const { it } = (await request.done).content.user_expressions;
+    return it.status === 'ok' ? it.data['text/plain'] : `${it.ename}: ${it.evalue}`;
+}"""
+"""What an expression is in the kernel of the open notebook."""
+
 RUN_ALL = "window.jupyterapp.commands.execute('notebook:run-all-cells')"
 
 

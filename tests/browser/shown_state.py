@@ -44,6 +44,20 @@ READ = """(root) => {
 }"""
 
 
+WATCH = (
+    "(root, type) => {\n    const read = "
+    + READ
+    + """;
+    root.seen = [];
+    root.stopWatching?.();
+    const note = () => root.seen.push(read(root));
+    root.addEventListener(type, note);  // after the workbench's own, which draws at once
+    root.stopWatching = () => root.removeEventListener(type, note);
+}"""
+)
+"""Keeps what is shown after each event of a type: many steps are then read at once."""
+
+
 def laned_bench(data: Path, name: str) -> Workbench:
     """The workbench of a kernel's last dump. A notebook gets the text of this function."""
     import torch
@@ -130,7 +144,7 @@ def expected_state(bench: Workbench) -> dict[str, Any]:
     }
 
 
-def assert_shows(root: Any, bench: Workbench, patience: float = 10.0) -> None:
+def assert_shows(root: Any, bench: Workbench, patience: float = 30.0) -> None:
     """A busy machine may draw a moment later than the key was pressed; what it draws in the end is what counts."""
     expected = expected_state(bench)
     until = time.monotonic() + patience
@@ -141,3 +155,55 @@ def assert_shows(root: Any, bench: Workbench, patience: float = 10.0) -> None:
             break
         time.sleep(0.02)
     assert found == expected, bench.session.position
+
+
+def there_and_back(bench: Workbench, steps: int) -> list[dict[str, Any]]:
+    """What is shown after each of so many steps from the start, and after each of as many steps back."""
+    walks = _WALKS.setdefault(id(bench), {})
+    if steps not in walks:
+        session = bench.session
+        session.goto(1)  # the focus is where a page's is after its first step
+        session.goto(0)
+        walks[steps] = []
+        for move in [session.step] * steps + [session.back] * steps:
+            move()
+            walks[steps].append(expected_state(bench))
+    return walks[steps]
+
+
+_WALKS: dict[int, dict[int, list[dict[str, Any]]]] = {}
+
+
+def assert_walked(root: Any, expected: list[dict[str, Any]], patience: float = 60.0) -> None:
+    """Compares what was shown after each event since WATCH."""
+    until = time.monotonic() + patience
+    while root.evaluate("(root) => root.seen.length") < len(expected) and time.monotonic() < until:
+        time.sleep(0.02)
+    seen = root.evaluate("(root) => { root.stopWatching(); return root.seen; }")
+    assert len(seen) == len(expected)
+    for number, (found, wanted) in enumerate(zip(seen, expected, strict=True), 1):
+        found["arrows"] = sorted(found["arrows"])
+        assert found == wanted, f"after move {number}"
+
+
+def step_by_keyboard(page: Any, root: Any, bench: Workbench, steps: int) -> None:
+    """Steps forwards and back with the arrow keys, and checks what is shown after each."""
+    root.locator(".pw-track").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    root.evaluate(WATCH, "keydown")
+    for key in ["ArrowRight"] * steps + ["ArrowLeft"] * steps:
+        page.keyboard.press(key)
+    assert_walked(root, there_and_back(bench, steps))
+
+
+def step_by_mouse(page: Any, root: Any, bench: Workbench, steps: int) -> None:
+    """The same with the buttons."""
+    root.locator("[data-a=last]").click()
+    root.locator("[data-a=first]").click()
+    root.evaluate(WATCH, "click")
+    for name in ("step", "back"):
+        box = root.locator(f"[data-a={name}]").bounding_box()
+        for _ in range(steps):
+            page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert_walked(root, there_and_back(bench, steps))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from shown_state import LANED, assert_shows, full_bench
+from shown_state import LANED, assert_shows, full_bench, step_by_keyboard, step_by_mouse
 
 from pypto_lab.view.workbench import Workbench
 
@@ -32,30 +32,16 @@ def opened_page(visit: Callable[..., Any], address: str, **options: Any) -> tupl
 def test_a_page_shows_what_the_session_says_by_keyboard(
     visit: Callable[..., Any], benches: dict[str, Workbench], pages: dict[str, str], name: str
 ) -> None:
-    bench = benches[name]
     opened, root = opened_page(visit, pages[name])
-    opened.page.locator(".pw-track").focus()
-    opened.page.keyboard.press("Home")
-    bench.session.goto(0)
-    for key, move in [("ArrowRight", bench.session.step)] * STEPS + [("ArrowLeft", bench.session.back)] * STEPS:
-        opened.page.keyboard.press(key)
-        move()
-        assert_shows(root, bench)
-    assert bench.session.position == 0
+    step_by_keyboard(opened.page, root, benches[name], STEPS)
 
 
 @pytest.mark.parametrize("name", LANED)
 def test_a_page_shows_what_the_session_says_by_mouse(
     visit: Callable[..., Any], benches: dict[str, Workbench], pages: dict[str, str], name: str
 ) -> None:
-    bench = benches[name]
-    _, root = opened_page(visit, pages[name])
-    root.locator("[data-a=first]").click()
-    bench.session.goto(0)
-    for button, move in [("step", bench.session.step)] * STEPS + [("back", bench.session.back)] * STEPS:
-        root.locator(f"[data-a={button}]").click()
-        move()
-        assert_shows(root, bench)
+    opened, root = opened_page(visit, pages[name])
+    step_by_mouse(opened.page, root, benches[name], STEPS)
 
 
 def test_every_key_moves_as_the_session_does(

@@ -11,18 +11,13 @@ from typing import Any
 import jupyter_servers
 import nbformat
 import pytest
-from shown_state import LANED, assert_shows, laned_notebook
+from shown_state import LANED, assert_shows, laned_notebook, step_by_keyboard, step_by_mouse
 
 from pypto_lab.view.workbench import Workbench
 
 STEPS = 50
 _FAILED = ".jp-OutputArea-output:is([data-mime-type$='jupyter.stderr'], [data-mime-type$='jupyter.error'])"
 _THEME = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
-_ASK = """async (expression) => {
-    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-    const request = kernel.requestExecute({ code: '', silent: true, user_expressions: { it: expression } });
-    return (await request.done).content.user_expressions.it.data['text/plain'];
-}"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class Opened:
 
     def ask(self, expression: str) -> str:
         """What an expression is in the notebook's kernel."""
-        return str(self.page.evaluate(_ASK, expression))
+        return str(self.page.evaluate(jupyter_servers.ASK, expression))
 
 
 @pytest.fixture(scope="module", params=jupyter_servers.APPLICATIONS)
@@ -65,29 +60,14 @@ def opened(request: pytest.FixtureRequest, lasting_visit: Callable[..., Any], ju
 def test_the_widget_shows_what_the_session_says_by_keyboard(
     opened: Opened, benches: dict[str, Workbench], name: str
 ) -> None:
-    bench, root, page = benches[name], opened.root(name), opened.page
-    root.locator(".pw-track").focus()
-    page.keyboard.press("Home")
-    bench.session.goto(0)
-    for key, move in [("ArrowRight", bench.session.step)] * STEPS + [("ArrowLeft", bench.session.back)] * STEPS:
-        page.keyboard.press(key)
-        move()
-        assert_shows(root, bench)
-    assert bench.session.position == 0
+    step_by_keyboard(opened.page, opened.root(name), benches[name], STEPS)
 
 
 @pytest.mark.parametrize("name", LANED)
 def test_the_widget_shows_what_the_session_says_by_mouse(
     opened: Opened, benches: dict[str, Workbench], name: str
 ) -> None:
-    bench, root = benches[name], opened.root(name)
-    root.locator("[data-a=last]").click()
-    root.locator("[data-a=first]").click()
-    bench.session.goto(0)
-    for button, move in [("step", bench.session.step)] * STEPS + [("back", bench.session.back)] * STEPS:
-        root.locator(f"[data-a={button}]").click()
-        move()
-        assert_shows(root, bench)
+    step_by_mouse(opened.page, opened.root(name), benches[name], STEPS)
 
 
 @pytest.mark.parametrize("name", LANED)
@@ -100,17 +80,40 @@ def test_kernel_and_widget_share_the_cursor(opened: Opened, benches: dict[str, W
     assert wanted > 7
     _until(page, lambda: opened.ask(f"benches[{name!r}].session.position") == str(wanted))
     opened.ask(f"benches[{name!r}].goto(7)")
-    page.wait_for_function(f"document.querySelectorAll('.pw-root')[{LANED.index(name)}].innerText.includes('step 7 ')")
+    page.wait_for_function(
+        f"document.querySelectorAll('.pw-root')[{LANED.index(name)}].innerText.includes('step 7 ')", timeout=60_000
+    )
     bench.goto(7)
     assert_shows(root, bench)
 
 
-def _until(page: Any, there: Callable[[], bool], patience: float = 10.0) -> None:
+def _until(page: Any, there: Callable[[], bool], patience: float = 60.0) -> None:
     for _ in range(int(patience / 0.1)):
         if there():
             return
         page.wait_for_timeout(100)
     raise AssertionError("did not happen in time")
+
+
+def test_kernel_and_widget_share_breakpoints(opened: Opened, benches: dict[str, Workbench]) -> None:
+    name = LANED[0]
+    bench, root = benches[name], opened.root(name)
+    session = f"benches[{name!r}].session"
+    line = root.locator(".pw-ln[data-n='35'] code")
+    line.scroll_into_view_if_needed()
+    line.click()
+    file = bench.sources[0].name
+    _until(opened.page, lambda: opened.ask(f"[b.label for b in {session}.breakpoints]") == f"['{file}:35']")
+    assert opened.ask(f"({session}.goto(0), {session}.run().step.statement.spot.line)[1]") == "35"
+    opened.ask(f"benches[{name!r}].break_at(__import__('pypto_lab').record.breakpoints.OnQueue('push'))")
+    count = root.locator(".pw-bkcount")
+    _until(opened.page, lambda: count.text_content() == "1")
+    assert root.locator(".pw-bp[data-line='35']").get_attribute("aria-pressed") == "true"
+    line.click()
+    root.locator(".pw-bkopen").click()
+    root.locator(".pw-bkremove").click()
+    opened.page.keyboard.press("Escape")
+    _until(opened.page, lambda: opened.ask(f"{session}.breakpoints") == "[]")
 
 
 def test_letters_are_no_commands_of_the_notebook(opened: Opened) -> None:
@@ -130,29 +133,30 @@ def test_the_tile_shows_the_cells_that_the_kernel_has(opened: Opened, benches: d
     bench.session.end()
     root.get_by_role("radio", name="table").click()
     first = root.locator("[data-cell='0,0']")
-    first.wait_for()
+    first.wait_for(timeout=60_000)
     shown = root.locator("[data-tile]").get_attribute("data-tile")
     held = bench.session.value(shown).numbers
     for row, column in ((0, 0), (3, 5), (15, 11)):
         text = root.locator(f"[data-cell='{row},{column}']").text_content().replace("\u2212", "-")
         assert float(text) == pytest.approx(float(held[row, column]), rel=1e-3)
     root.get_by_role("radio", name="map").click()
-    root.locator(".pw-tv canvas:visible").first.wait_for()
+    root.locator(".pw-tv canvas:visible").first.wait_for(timeout=60_000)
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 def test_every_view_is_accessible(opened: Opened, theme: str) -> None:
     page, short, name = opened.page, theme.split()[1].lower(), LANED[0]
     page.evaluate(_THEME, theme)
-    page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(short == 'light').lower()}'")
+    page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(short == 'light').lower()}'", timeout=60_000)
     root = opened.root(name)
+    root.evaluate("(root) => { root.dataset.checked = ''; }")
     root.locator(".pw-track").focus()
     page.keyboard.press("Home")
     for _ in range(30):
         page.keyboard.press("ArrowRight")
     for tab in root.locator("nav [role=tab]").all():
         tab.click()
-        assert opened.visit.serious_findings(".pw-root") == []
+        assert opened.visit.serious_findings("[data-checked]") == []
     root.locator("nav [role=tab]").first.click()
     opened.visit.picture(f"{opened.application}_{name[:3]}_{short}")
 

@@ -479,3 +479,51 @@ class TestCommand:
         tally = Tally()
         assert tally.add(body("pass"), "x.py") is None
         assert (tally.total, tally.read, tally.identical, tally.fixpoint) == (1, 1, 1, 1)
+
+
+def test_a_loop_result_without_a_type_is_what_the_loop_carries() -> None:
+    """A tuple's yield states no types: a loop that may not run at all gives what it began with."""
+    part = "pl.Tile[[4, 8], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[2, 8])]"
+    whole = "pl.Tile[[4, 8], pl.FP32, pl.Mem.Vec]"
+    program = read_dump(
+        body(
+            f"a: {whole} = pl.tile.create([4, 8], dtype=pl.FP32, target_memory=pl.Mem.Vec)",
+            f"b: {part} = pl.tile.set_validshape(a, 2, 8)",
+            "for i, (p, q) in pl.range(n, init_values=(a, b)):",
+            f"    c: {part} = pl.tile.set_validshape(p, 2, 8)",
+            "    r, s = pl.yield_(c, q)",
+        )
+    )
+    (loop,) = of_type(program, n.For)
+    assert [v.type.stated_valid is None for v in loop.return_vars] == [True, False]
+
+
+def test_a_branch_result_states_a_valid_shape_only_where_both_arms_do() -> None:
+    part = "pl.Tile[[4, 8], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[{}, 8])]"
+    program = read_dump(
+        body(
+            "a: pl.Tile[[4, 8], pl.FP32, pl.Mem.Vec] = pl.tile.create([4, 8], dtype=pl.FP32, target_memory=pl.Mem.Vec)",
+            f"b: {part.format(2)} = pl.tile.set_validshape(a, 2, 8)",
+            f"c: {part.format(3)} = pl.tile.set_validshape(a, 3, 8)",
+            "if n > 0:",
+            "    r, s = pl.yield_(b, b)",
+            "else:",
+            "    r, s = pl.yield_(c, b)",
+        )
+    )
+    (branch,) = of_type(program, n.If)
+    assert [v.type.stated_valid is None for v in branch.return_vars] == [True, False]
+
+
+def test_the_device_of_a_call_is_the_variable_it_names() -> None:
+    program = read_dump(
+        HEAD
+        + "    @pl.function(type=pl.FunctionType.Orchestration)\n    def chip(self, x: pl.Tensor[[4, 8], pl.FP32]):\n"
+        + "        return\n"
+        + "    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)\n"
+        + "    def host(self, x: pl.Tensor[[4, 8], pl.FP32]):\n        for r in pl.range(2):\n"
+        + "            self.chip(x, device=r)\n"
+    )
+    (loop,) = of_type(program, n.For)
+    (call,) = of_type(program, n.FunctionCall)
+    assert call.attrs["device"] is loop.loop_var

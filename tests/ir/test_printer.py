@@ -283,3 +283,18 @@ class TestNames:
 def test_comments_stand_above_their_statement() -> None:
     stmt = n.Return(values=(A,), leading_comments=("one", "two\nthree"))
     assert print_stmt(stmt) == "# one\n# two\n# three\nreturn a"
+
+
+def test_a_launch_with_a_block_index_and_a_task_id_keeps_both() -> None:
+    """Only `with` can name a task, so the block index is read inside."""
+    index = n.Var(name="i", type=n.INDEX)
+    task = n.Var(name="tid", type=ScalarType(dtypes.TASK_ID))
+    inside = assign("y", binary("Add", index, n.const(1)))
+    scope = n.SpmdScope(core_num=n.const(4), loop_var=index, task_id=task, body=(inside,))
+    after = n.Eval(expr=n.OpCall(op="system.task_is_valid", args=(task,), type=n.BOOL))
+    text = print_program(program(function(scope, after)))
+    assert "with pl.spmd(4) as tid:\n            i: pl.Scalar[pl.INDEX] = pl.tile.get_block_idx()\n" in text
+    again = read_dump(text)
+    (read,) = [s for s in again.functions["f"].body or () if isinstance(s, n.SpmdScope)]
+    assert read.task_id is not None
+    assert print_program(again) == text

@@ -12,7 +12,7 @@ from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import Direction, FunctionType, Level, MemorySpace
 from pypto_lab.ir.types import ArrayType, MemRef, ScalarType, TensorType, TileType
-from pypto_lab.ir.verifier import stage_of, verify
+from pypto_lab.ir.verifier import Verified, stage_of, verify
 
 DUMPS = Path(__file__).parent.parent / "data" / "dumps"
 HEAD = (
@@ -318,3 +318,33 @@ def test_damage_to_a_real_program_is_found() -> None:
         found = verify(n.Program(name="P", functions={**program.functions, "flash_aiv": broken}), stage="addresses")
         assert {d.code for d in found} == {"V606"}
         assert stmt.value.kwargs["memory_space"] is MemorySpace.Vec
+
+
+def test_an_integer_will_do_where_a_bool_is_wanted() -> None:
+    flag = n.Var(name="flag", type=n.BOOL)
+    worker = n.Function(name="g", params=(n.Param(var=flag),), return_types=(), body=())
+    for dtype, wanted in ((dtypes.INDEX, []), (dtypes.INT32, []), (dtypes.FP32, ["V102"])):
+        given = n.Var(name="x", type=ScalarType(dtype))
+        call = n.Eval(expr=n.FunctionCall(callee="g", args=(given,), type=n.INDEX))
+        caller = n.Function(name="f", params=(n.Param(var=given),), return_types=(), body=(call,))
+        assert [d.code for d in verify(n.Program(name="P", functions={"g": worker, "f": caller}))] == wanted
+
+
+def test_the_number_of_blocks_of_a_launch_is_a_use() -> None:
+    call = n.FunctionCall(callee="g", args=(), attrs={"core_num": scalar("blocks")}, type=n.INDEX)
+    worker = n.Function(name="g", params=(), return_types=(), body=())
+    caller = n.Function(name="f", params=(), return_types=(), body=(n.Eval(expr=call),))
+    assert [d.code for d in verify(n.Program(name="P", functions={"g": worker, "f": caller}))] == ["V401"]
+
+
+def test_what_is_remembered_depends_on_the_callee() -> None:
+    """A function that stays the same is looked at again when what it calls has other parameters."""
+    given = scalar("x")
+    call = n.Eval(expr=n.FunctionCall(callee="g", args=(given,), type=n.INDEX))
+    caller = n.Function(name="f", params=(n.Param(var=given),), return_types=(), body=(call,))
+    known: Verified = {}
+    for params, wanted in (((n.Param(var=scalar("y")),), []), ((), ["V203"])):
+        worker = n.Function(name="g", params=params, return_types=(), body=())
+        program = n.Program(name="P", functions={"g": worker, "f": caller})
+        assert [d.code for d in verify(program, known=known)] == wanted
+        assert verify(program, known=known) == verify(program)

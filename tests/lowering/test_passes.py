@@ -10,7 +10,7 @@ from lowering_cases import outputs_of, program_of
 
 from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
-from pypto_lab.ir.enums import Direction, ForKind, FunctionType, MemorySpace, TensorLayout
+from pypto_lab.ir.enums import ArgDirection, Direction, ForKind, FunctionType, MemorySpace, TensorLayout
 from pypto_lab.ir.types import TensorType, TensorView, TileType
 from pypto_lab.ir.visitor import walk
 from pypto_lab.lowering import lower
@@ -244,7 +244,8 @@ def test_symbols_of_a_valid_shape_become_parameters() -> None:
     worker = n.Function(
         name="work", params=(n.Param(var=inner),), return_types=(), body=(), func_type=FunctionType.AIV, has_self=False
     )
-    call = n.FunctionCall(callee="work", args=(outer,), type=n.INDEX)
+    directions = {"arg_directions": [ArgDirection.Input]}
+    call = n.FunctionCall(callee="work", args=(outer,), attrs=directions, type=n.INDEX)
     caller = n.Function(
         name="drive",
         params=(n.Param(var=outer),),
@@ -259,6 +260,7 @@ def test_symbols_of_a_valid_shape_become_parameters() -> None:
     assert second.type.valid_shape[0] is first.var  # type: ignore[attr-defined]
     (statement,) = new.functions["drive"].body or ()
     assert statement.expr.args == (symbol, outer)  # type: ignore[attr-defined]
+    assert statement.expr.attrs["arg_directions"] == [ArgDirection.Scalar, ArgDirection.Input]  # type: ignore[attr-defined]
     assert materialize_valid_shape_symbols.run(new, CONTEXT) is new
 
 

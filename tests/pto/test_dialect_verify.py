@@ -72,6 +72,7 @@ def test_an_address_is_a_multiple_of_32() -> None:
     [
         (tile(16, 63), (1, 1), "252 bytes"),
         (tile(12, 32, order="nz"), (1, 1), "whole 16 x 8 boxes"),
+        (tile(1, 20, order="nz", space="mat"), (1, 1), "whole 1 x 8 boxes"),
         (tile(16, 64), (17, 64), "valid_row = 17"),
         (replace(tile(16, 64), pad=4), (1, 1), "pad=4"),
     ],

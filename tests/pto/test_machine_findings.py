@@ -367,5 +367,6 @@ def test_text_that_is_not_valid_does_not_run_unless_asked() -> None:
 def test_an_op_that_is_known_but_not_modelled_says_so() -> None:
     text = Text("f32")
     text.alloc("t", tile(R, C), 0)
-    text.op("trandom", [text.c(1, "i32")] * 6, ["t"])
+    text.alloc("scale", tile(R, C), 8192)
+    text.op("tget_scale_addr", ["t"], ["scale"])
     assert stopped(text, [torch.zeros(1)]).code == "E629"

@@ -55,6 +55,17 @@ def test_boxes_are_512_bytes_and_accumulators_16_by_16() -> None:
     assert inner_box(tile(32, 32, "f32", "acc", "acc")) == (16, 16)
 
 
+@pytest.mark.parametrize("order", ["nz", "zz", "acc"])
+@pytest.mark.parametrize(("dtype", "line"), [("i8", 32), ("f16", 16), ("f32", 8)])
+def test_a_single_row_stands_element_after_element(order: str, dtype: str, line: int) -> None:
+    """A bias, or the vector of a matrix-vector product: boxes of one row, whole 32-byte blocks."""
+    row = tile(1, 96, dtype, "mat", order)
+    assert inner_box(row) == (1, 16 if order == "acc" else line)
+    assert offsets(1, 96, row.itemsize, row.layout).tolist() == [list(range(96))]
+    assert [element_offset(row, 0, column) for column in range(96)] == list(range(96))
+    assert inner_box(tile(1, 16, dtype, "right", "zn")) == (line, 16)  # columns inside boxes: there is no such row
+
+
 def test_a_matrix_in_nz_is_its_transpose_in_zn() -> None:
     """The bytes of a matrix loaded as NZ, seen as ZN, are the transpose: how `b_trans` costs nothing."""
     nz, zn = tile(32, 64, "f16", "mat", "nz"), tile(64, 32, "f16", "mat", "zn")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from pypto_lab.ir.diagnostics import Severity
 from pypto_lab.pto.dialect.types import TileType
 from pypto_lab.pto.machine import execute
 from pypto_lab.pto.machine.dtypes import TORCH
@@ -92,6 +93,40 @@ def test_ops_with_scratch() -> None:
     types = [(tile(R, C, "i32"), a), (tile(R, C, "i32"), b)]
     assert torch.equal(run_tiles("txor", types, tile(R, C, "i32"), scratch=1), a ^ b)
     assert torch.equal(run_tiles("trem", types, tile(R, C, "i32"), scratch=1), torch.remainder(a, b))
+
+
+def test_working_memory_holds_nothing_behind_the_op() -> None:
+    """What stood there before is gone: who reads it is named, with the op that worked in it."""
+    text = Text("f32", "f32", "f32")
+    whole = tile(R, C)
+    text.alloc("a", whole, 0)
+    text.load("a", 0, (R, C))
+    text.alloc("kept", whole, whole.size)
+    text.load("kept", 0, (R, C))
+    text.alloc("sums", tile(R, 1, order="dn"), 2 * whole.size)
+    text.op("trowsum", ["a", "kept"], ["sums"])
+    text.store("sums", 1, (R, 1))
+    text.store("kept", 2, (R, C))
+    a, sums, out = torch.ones(R, C), torch.zeros(R, 1), torch.zeros(R, C)
+    found = execute(text.text(), "f", [a, sums, out]).findings
+    assert torch.equal(sums, torch.full((R, 1), float(C)))
+    stored = next(f for f in found if f.code == "E621")
+    assert stored.op == "pto.tstore"
+    assert "pto.trowsum at kernel.py:" in stored.message
+    assert "works in %kept" in stored.message
+
+
+def test_working_memory_over_an_input_is_reported() -> None:
+    text = Text("f32", "f32")
+    whole = tile(R, C)
+    text.alloc("a", whole, 0)
+    text.load("a", 0, (R, C))
+    text.alloc("work", whole, 0)
+    text.alloc("sums", tile(R, 1, order="dn"), whole.size)
+    text.op("trowsum", ["a", "work"], ["sums"])
+    text.store("sums", 1, (R, 1))
+    found = execute(text.text(), "f", [torch.ones(R, C), torch.zeros(R, 1)]).findings
+    assert any("works in %work, which shares bytes with its input %a" in f.message for f in found)
 
 
 def test_integers_wrap_at_their_width() -> None:
@@ -315,6 +350,35 @@ def test_matrix_products_accumulate_wide_and_round_once(dtype: str, out: str) ->
         assert torch.allclose(
             c.double(), exact.float().to(TORCH[out]).double(), rtol=1e-5 if out == "f32" else 1e-2, atol=1e-4
         )
+
+
+@pytest.mark.parametrize(
+    ("valid", "severity"), [((32, 64), None), ((32, 48), Severity.ERROR), ((20, 64), Severity.ERROR)]
+)
+def test_an_accumulator_that_is_valid_in_less_than_the_product_loses_elements(
+    valid: tuple[int, int], severity: Severity | None
+) -> None:
+    text = matmul_text("f16", "f32")
+    place = next(i for i, line in enumerate(text.lines) if "pto.tmatmul" in line)
+    narrow = f"pto.set_validshape %acc, %{text.c(valid[0])}, %{text.c(valid[1])} : {text.types['acc']}"
+    text.lines.insert(place, narrow)
+    a, b, c = values("f16", 32, 64), values("f16", 64, 64, 1), torch.zeros(32, 64)
+    found = [f for f in execute(text.text(), "f", [a, b, c]).findings if f.op == "pto.tmatmul"]
+    assert [f.severity for f in found] == ([] if severity is None else [severity])
+    assert all(f"{valid[0]} x {valid[1]} valid elements, the product 32 x 64" in f.message for f in found)
+
+
+def test_an_accumulator_that_is_valid_in_more_than_the_product_keeps_what_it_had() -> None:
+    """A warning; the store of the elements nobody wrote is the error."""
+    text = matmul_text("f16", "f32")
+    place = next(i for i, line in enumerate(text.lines) if "%left" in line and "pto.tmatmul" in line)
+    text.lines.insert(place, f"pto.set_validshape %left, %{text.c(20)}, %{text.c(64)} : {text.types['left']}")
+    a, b, c = values("f16", 32, 64), values("f16", 64, 64, 1), torch.zeros(32, 64)
+    found = execute(text.text(), "f", [a, b, c]).findings
+    extents = next(f for f in found if f.code == "E625")
+    assert "%acc has 32 x 64 valid elements, the product 20 x 64" in extents.message
+    assert extents.severity is Severity.WARNING
+    assert any(f.code == "E621" and f.severity is Severity.ERROR and f.op == "pto.tstore" for f in found)
 
 
 def test_accumulation_adds_in_place() -> None:

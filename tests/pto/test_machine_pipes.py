@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pypto_lab.pto.dialect.types import TileType
 from pypto_lab.pto.machine import ExecutionError, execute
 from pypto_lab.pto.machine.arena import Cells
 from pypto_lab.pto.machine.pipes import parts_of
@@ -300,3 +301,112 @@ def test_a_tile_that_crosses_orders_what_was_stored_before() -> None:
     result = execute(module(aic, aiv), "group", [out], verify=False)
     assert result.findings == (), [str(x) for x in result.findings]
     assert bool((out == 1).all())
+
+
+# --- what a pop and a free say about the push -------------------------------------------------------------------------
+
+
+def test_a_free_with_another_split_than_its_pop_stops_the_run() -> None:
+    a, out = tensors()
+    text = module(cube(1), vector(1)).replace("pto.tfree_from_aic {split = 1}", "pto.tfree_from_aic {split = 2}", 1)
+    with pytest.raises(ExecutionError) as caught:
+        execute(text, "group", [a, out])
+    assert caught.value.findings[-1].message.endswith("frees with split 2 what was popped with split 1")
+
+
+def popped_as(type_: TileType, valid: tuple[int, int] | None = None) -> str:
+    """One tile of 32 x 64 FP32 elements is pushed and popped as another type, with extents of its own."""
+    consumer = Text("f32", "f32", name="f_aiv")
+    consumer.raw(
+        f'%ring = pto.reserve_buffer {{name = "ring", size = {2 * SLOT}, location = #pto.address_space<vec>, '
+        "auto = false, base = 0} -> i32",
+        f"pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = {SLOT}, slot_num = 2}} "
+        f"(c2v_consumer_buf = %ring : i32, v2c_consumer_buf = %{consumer.c(0, 'i32')} : i32)",
+    )
+    extents = "" if valid is None else f"(%{consumer.c(valid[0])}, %{consumer.c(valid[1])})"
+    consumer.line(f"%p = pto.tpop_from_aic{extents} {{split = 0}} -> {type_}")
+    consumer.line("pto.tfree_from_aic {split = 0}")
+    return module(cube(0, pushes=1), consumer)
+
+
+@pytest.mark.parametrize(
+    ("type_", "code", "message"),
+    [
+        (tile(ROWS, COLS, "i32"), "E630", "pops as i32 what was pushed at kernel.py:"),
+        (tile(ROWS // 2, COLS), "E625", "%p is 16 x 64, but 32 x 64 valid elements were pushed"),
+    ],
+)
+def test_a_pop_takes_the_type_and_the_elements_that_were_pushed(type_: TileType, code: str, message: str) -> None:
+    found = execute(popped_as(type_), "group", [*tensors(1)]).findings
+    assert [f.code for f in found] == [code]
+    assert message in found[0].message
+
+
+@pytest.mark.parametrize("valid", [(ROWS, COLS), (5, COLS), (0, 0)])
+def test_a_pop_may_take_fewer_elements_than_were_pushed(valid: tuple[int, int]) -> None:
+    assert execute(popped_as(tile(ROWS, COLS), valid), "group", [*tensors(1)]).findings == ()
+
+
+def test_a_pop_with_more_valid_elements_than_were_pushed_is_reported() -> None:
+    """The push is told that 20 rows are valid, the pop says 32."""
+    text = cube(0, pushes=1)
+    place = next(i for i, line in enumerate(text.lines) if "tpush_to_aiv" in line)
+    narrow = f"pto.set_validshape %c0, %{text.c(20)}, %{text.c(COLS)} : {tile(ROWS, COLS, 'f32', 'acc', 'acc')}"
+    text.lines.insert(place, narrow)
+    group = module(text, vector(0, pops=1))
+    messages = [f.message for f in execute(group, "group", [*tensors(1)]).findings]
+    assert any(m.startswith("%p0 has 32 x 64 valid elements, but 20 x 64 were pushed at ") for m in messages)
+
+
+# --- slots in global memory -------------------------------------------------------------------------------------------
+
+
+def through_memory(starts: tuple[int, int] = (0, 0)) -> str:
+    """The group of `cube` and `vector` with its slots in the third argument, from an element on that each side says."""
+    made = []
+    for text, start in ((cube(0), starts[0]), (vector(0), starts[1])):
+        text.pointers = (*text.pointers, "f32")
+        name = text.c(start)
+        where = next(i for i, line in enumerate(text.lines) if "initialize_pipe" in line)
+        text.lines[where] = text.lines[where].replace("(c2v", "(gm_slot_buffer = %slots : !pto.ptr<f32>, c2v")
+        text.lines.insert(where, f"%slots = pto.addptr %arg2, %{name} : <f32> -> <f32>")
+        made.append(text)
+    return module(*made)
+
+
+@pytest.mark.parametrize(("elements", "fits"), [(2 * SLOT // 4, True), (2 * SLOT // 4 - 8, False), (1, True)])
+def test_slots_in_global_memory_fit_their_buffer(elements: int, fits: bool) -> None:
+    """Two slots of 8192 bytes; a buffer of one element is a placeholder that says nothing about its size."""
+    a, out = tensors()
+    result = execute(through_memory(), "group", [a, out, torch.zeros(elements)])
+    assert torch.equal(out, 2 * a)
+    assert [f.code for f in result.findings] == ([] if fits else ["E628", "E628"])
+    if not fits:
+        assert "bytes 0..16384 of %arg2, which has 16352 for each block" in result.findings[0].message
+
+
+def test_both_sides_have_their_slots_in_the_same_place_of_global_memory() -> None:
+    a, out = tensors()
+    with pytest.raises(ExecutionError) as caught:
+        execute(through_memory((0, 64)), "group", [a, out, torch.zeros(SLOT)])
+    assert "has its slots at byte" in caught.value.findings[-1].message
+
+
+@pytest.mark.parametrize(("start", "apart"), [(SLOT // 2, True), (SLOT // 4, False), (0, False)])
+def test_pipes_have_slots_of_their_own_in_global_memory(start: int, apart: bool) -> None:
+    """A second pipe of two slots behind the first one's 16384 bytes, or over them."""
+    text = through_memory()
+    second = "dir_mask = 1, slot_size = 8192, slot_num = 2"
+    lines = []
+    for line in text.splitlines():
+        lines.append(line)
+        if "initialize_pipe {" in line:
+            other = line.replace(second, f"id = 1, {second}").replace("%slots", "%more")
+            constant = f"%far = arith.constant {start} : index"
+            lines += [constant, "%more = pto.addptr %arg2, %far : <f32> -> <f32>", other]
+    a, out = tensors()
+    result = execute("\n".join(lines), "group", [a, out, torch.zeros(SLOT)])
+    assert torch.equal(out, 2 * a)
+    found = [f.message for f in result.findings]
+    assert bool(found) != apart
+    assert all("they share some" in message for message in found)

@@ -78,7 +78,7 @@ const SLICE = 8;
 /** Groups read at a time, and groups put into the page at a time. */
 const READ = 24;
 const SHOWN = 8 * READ;
-const GROUP = /^<g id="[^"]*" class="(?:cluster|node|edge)[^]*?^<\/g>$/gm;
+const GROUP = /^<g (?:id="[^"]*" )?class="(?:cluster|node|edge)[^]*?^<\/g>$/gm;
 
 /** Builds Graphviz's SVG in `place`, finished, a slice at a time; `each` sees every element group before it is shown.
  * Ends early, with null, where `wanted` no longer holds. */
@@ -89,14 +89,34 @@ export async function build(
   each: (group: SVGGElement) => void = () => undefined,
   wanted: () => boolean = () => true,
 ): Promise<SVGSVGElement | null> {
+  const own = finishOf(payload);
+  const finished = (group: SVGGElement): void => {
+    finishGroup(group, own);
+    each(group);
+  };
+  const start = (svg: SVGSVGElement, inside: SVGGElement): void => {
+    finishRoot(svg, payload);
+    finishGroup(inside, own);
+  };
+  return await inSlices(text, place, start, finished, wanted);
+}
+
+/** Puts a picture into `place` a slice at a time: `start` gets its empty frame and the group that will hold the rest,
+ * `each` every node, edge and cluster before it is shown. Ends early, with null, where `wanted` no longer holds. */
+export async function inSlices(
+  text: string,
+  place: Element,
+  start: (svg: SVGSVGElement, inside: SVGGElement) => void,
+  each: (group: SVGGElement) => void,
+  wanted: () => boolean = () => true,
+): Promise<SVGSVGElement | null> {
   const groups = text.match(GROUP) ?? [];
   const frame = new DOMParser().parseFromString(text.replace(GROUP, ""), "image/svg+xml").documentElement;
   const svg = document.importNode(frame, true) as unknown as SVGSVGElement;
-  const own = finishOf(payload);
-  finishRoot(svg, payload);
   const inside = svg.querySelector("g");
-  if (!inside) throw new Error("Graphviz gave no picture");
-  finishGroup(inside, own);
+  if (!inside) throw new Error("there is no picture");
+  start(svg, inside);
+  for (const group of inside.querySelectorAll<SVGGElement>("g.cluster, g.node, g.edge")) each(group); // not on lines of their own
   place.replaceChildren(svg);
   let since = performance.now();
   for (let from = 0; from < groups.length; from += SHOWN) {
@@ -104,10 +124,7 @@ export async function build(
     for (let i = from; i < Math.min(from + SHOWN, groups.length); i += READ) {
       const made = part.children.length;
       part.insertAdjacentHTML("beforeend", groups.slice(i, Math.min(i + READ, from + SHOWN)).join(""));
-      for (const group of [...part.children].slice(made) as SVGGElement[]) {
-        finishGroup(group, own);
-        each(group);
-      }
+      for (const group of [...part.children].slice(made) as SVGGElement[]) each(group);
       if (performance.now() - since < SLICE) continue;
       await pause();
       if (!wanted()) return null;

@@ -8,6 +8,7 @@ import { fromBase64, gunzip, unpack, type StageDetail } from "./workbench/payloa
 import { laneState, Queues } from "./workbench/queues";
 import { Recording } from "./workbench/recording";
 import { Workbench, type CursorState } from "./workbench/shell";
+import type { Stop } from "./workbench/stops";
 import { tileFrom, type Tile, type TileHead, type Window } from "./workbench/tiles";
 import { variablesOf } from "./workbench/variables";
 
@@ -18,6 +19,7 @@ interface Model {
   on(event: string, handler: (...values: never[]) => void): void;
   off(event: string, handler: (...values: never[]) => void): void;
   send(content: unknown): void;
+  widget_manager: { get_model(id: string): Promise<{ readonly comm_live?: boolean }> };
 }
 
 interface Answer {
@@ -31,6 +33,7 @@ interface Answer {
 }
 
 const SYNC_AFTER = 60;
+const NOT_SAVED = "not saved with the notebook; run the cell again to see it";
 
 /** What a notebook shows: the run while it goes on, and the workbench once there is a recording. */
 export async function render({ model, el }: { model: Model; el: HTMLElement }): Promise<() => void> {
@@ -58,37 +61,68 @@ function showLive(model: Model, el: HTMLElement): () => void {
   return () => model.off("change:live", update);
 }
 
+/** Whether a kernel answers: a notebook that was saved and opened again has none behind its widgets. */
+async function kernelOf(model: Model): Promise<() => boolean> {
+  const id = String(model.get("library")).replace(/^IPY_MODEL_/, "");
+  const shared = await model.widget_manager.get_model(id);
+  return () => shared.comm_live !== false;
+}
+
 /** The cursor moves here; the kernel is told where it came to rest, and asked for what is looked at. */
 async function showBench(model: Model, el: HTMLElement): Promise<() => void> {
   const payload = await unpack(model.get("timeline") as DataView<ArrayBuffer>);
+  const answers = await kernelOf(model);
   let timer: ReturnType<typeof setTimeout> | undefined;
   let told = "";
-  const source = {
-    ask: (keys: readonly string[]) => model.send({ ask: "tiles", keys }),
-    askWindow: (window: Window) => model.send({ ask: "window", ...window }),
-    askStage: (index: number) => model.send({ ask: "stage", index }),
-    askNonFinite: () => model.send({ ask: "nonfinite" }),
+  let toldStops = "";
+  const ask = (asked: Readonly<Record<string, unknown>>, refuse: () => void): void => {
+    try {
+      if (answers()) return model.send(asked);
+    } catch {
+      // the kernel has ended
+    }
+    refuse();
+    shown.refresh();
   };
-  const shown = new Workbench(el, payload, source, (state) => {
+  const source = {
+    ask: (keys: readonly string[]) => ask({ ask: "tiles", keys }, () => keys.forEach((key) => shown.bench.tiles.refuse(key, NOT_SAVED))),
+    askWindow: (window: Window) => ask({ ask: "window", ...window }, () => shown.bench.tiles.refuseWindow(window.key, NOT_SAVED)),
+    askStage: (index: number) => ask({ ask: "stage", index }, () => shown.bench.refuseStage(index, NOT_SAVED)),
+    askNonFinite: () => ask({ ask: "nonfinite" }, () => shown.say(NOT_SAVED)),
+  };
+  const moved = (state: CursorState): void => {
     clearTimeout(timer);
     timer = setTimeout(() => {
       told = JSON.stringify(state);
       model.set("cursor", state);
       model.save_changes();
     }, SYNC_AFTER);
-  });
+  };
+  const stopped = (stops: readonly Stop[]): void => {
+    toldStops = JSON.stringify(stops);
+    model.set("stops", stops);
+    model.save_changes();
+  };
+  const shown: Workbench = new Workbench(el, payload, source, moved, stopped);
   const answered = (content: Answer, buffers: readonly DataView<ArrayBuffer>[]): void => take(shown, content, buffers);
   const outside = (): void => {
     const state = model.get("cursor") as CursorState;
     if (JSON.stringify(state) !== told) shown.apply(state);
   };
+  const outsideStops = (): void => {
+    const stops = model.get("stops") as readonly Stop[];
+    if (JSON.stringify(stops) !== toldStops) shown.applyStops(stops);
+  };
   model.on("msg:custom", answered);
   model.on("change:cursor", outside);
+  model.on("change:stops", outsideStops);
+  outsideStops();
   shown.apply(model.get("cursor") as CursorState);
   return () => {
     clearTimeout(timer);
     model.off("msg:custom", answered);
     model.off("change:cursor", outside);
+    model.off("change:stops", outsideStops);
     shown.close();
   };
 }

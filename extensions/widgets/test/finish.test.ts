@@ -1,6 +1,6 @@
 import "../src/viz";
 import { expect, test } from "vitest";
-import { build, finish } from "../src/finish";
+import { build, finish, inSlices } from "../src/finish";
 import { makeFoldable } from "../src/graph";
 import { Layout } from "../src/layout";
 import type { GraphPayload } from "../src/types";
@@ -70,6 +70,22 @@ test("a picture built in slices is the picture", async () => {
   expect(svg?.querySelectorAll("g.node").length).toBe(2);
   expect(svg?.querySelector("g.edge title")?.textContent).toBe("a: load to inner");
   expect(svg?.getAttribute("role")).toBe("img");
+});
+
+test("a picture of Python's is put in by slices too, whatever its lines", async () => {
+  const group = (id: string, more: string): string => `<g id="${id}" class="node"${more}><title>t</title><text>a</text>\n</g>`;
+  const inside = ["n0", "n1", "n2"].map((id) => group(id, ' data-line="3"'));
+  const edge = '<g class="edge"><path d="M0 0"/>\n</g>';
+  for (const between of ["\n", ""]) {
+    const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><g class="graph">${between}${[...inside, edge].join(between)}${between}</g></svg>`;
+    const place = document.createElement("div");
+    const seen: string[] = [];
+    const svg = await inSlices(text, place, () => undefined, (g) => seen.push(g.id || "edge"));
+    expect(seen.sort()).toEqual(["edge", "n0", "n1", "n2"]);
+    expect(svg?.querySelectorAll("g.node").length).toBe(3);
+    expect(place.firstElementChild).toBe(svg);
+  }
+  await expect(inSlices("<svg/>", document.createElement("div"), () => undefined, () => undefined)).rejects.toThrow("no picture");
 });
 
 /** A worker that answers with what `answer` makes of a request, or fails as a host does that forbids it. */

@@ -15,7 +15,7 @@ from pypto_lab.ir.types import TensorType
 from pypto_lab.ir.visitor import Rewriter
 from pypto_lab.lowering.context import Context
 from pypto_lab.lowering.functions import map_bodies
-from pypto_lab.lowering.memory_effects import Roots
+from pypto_lab.lowering.memory_effects import Roots, yielded
 from pypto_lab.lowering.uses import definitions, statements
 
 
@@ -43,16 +43,9 @@ class _Classifier(Rewriter):
     def stmt(self, node: n.Stmt) -> n.Stmt | tuple[n.Stmt, ...]:
         if not isinstance(node, n.For) or not node.iter_args:
             return node
-        last = _last_yield(node.body)
         attrs: dict[str, Any] = {}
-        for i, (argument, value) in enumerate(zip(node.iter_args, last, strict=False)):
+        for i, (argument, value) in enumerate(zip(node.iter_args, yielded(node.body), strict=False)):
             if isinstance(argument.type, TensorType):
                 root = self.roots.of(argument)
                 attrs[f"iter_arg_rebind_{i}"] = root is None or self.roots.of(value) is not root
         return dataclasses.replace(node, attrs={**node.attrs, **attrs}) if attrs else node
-
-
-def _last_yield(body: n.Body) -> tuple[n.Expr, ...]:
-    while body and isinstance(body[-1], n.RuntimeScope):
-        body = body[-1].body
-    return body[-1].values if body and isinstance(body[-1], n.Yield) else ()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import OpError
 from pypto_lab.ir.enums import Direction, FunctionType, MemorySpace
@@ -223,8 +224,22 @@ class _Converter(Rewriter):
                 self.out.append(dataclasses.replace(stmt, **lane, body=self.block(stmt.body)))
             case n.Eval(expr=n.OpCall() as call) if call.op == "tensor.write":
                 self.out.append(dataclasses.replace(stmt, expr=self.accessed(call)))
+            case n.Eval(expr=n.OpCall(op="tensor.assemble") as call):
+                self.written(stmt, call)
             case _:
                 self.plain(stmt)
+
+    def written(self, stmt: n.Eval, call: n.OpCall) -> None:
+        """An assemble whose result nobody binds: a store. Raises LabError for a local tensor, which would stay as it
+        was."""
+        target = call.args[0]
+        assert isinstance(target, n.Var)
+        if not self.is_global(target):
+            name = plain_name(target.name)
+            hint = f"bind it: `{name} = pl.assemble({name}, value, offsets)`"
+            self.context.refuse("E806", f"the result of assembling into `{name}` is dropped", stmt.span, hint)
+        unread = n.Var(name=target.name, type=target.type, span=stmt.span)
+        self.op_assemble(n.Assign(var=unread, value=call, span=stmt.span), call)
 
     def plain(self, stmt: n.Stmt) -> None:
         new = self.visit_stmt(stmt)
@@ -558,8 +573,9 @@ class _Converter(Rewriter):
         start = self.vector(call.args[0])
         left, right = self.factors(call, 1)
         rest = [self.visit_expr(a) for a in call.args[3:]]
-        assert isinstance(left.type, TileType)
-        name = "tile.batch_matmul_acc" if left.type.rank > 2 else "tile.matmul_acc"
+        assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
+        batched = max(left.type.rank, right.type.rank) > 2
+        name = "tile.batch_matmul_acc" if batched else "tile.matmul_acc"
         self.result(stmt, self.make(name, start, left, right, *rest))
 
     def factors(self, call: n.OpCall, first: int) -> tuple[n.Expr, n.Expr]:
@@ -598,6 +614,28 @@ class _Converter(Rewriter):
     op_row_sum = op_row_max = op_row_min = op_row_prod = op_row_argmax = op_row_argmin = reduced
     op_col_sum = op_col_max = op_col_min = op_col_prod = op_col_argmax = op_col_argmin = reduced
 
+    def op_cast(self, stmt: n.Assign, call: n.OpCall) -> None:
+        """A cast of what a comparison gives unpacks it: on a core that is a mask of bits, which selects ones and
+        zeros."""
+        mask = self.vector(call.args[0])
+        given = call.args[0].type
+        assert isinstance(given, TensorType) and isinstance(stmt.var.type, TensorType)
+        type_ = mask.type
+        assert isinstance(type_, TileType)
+        if type_.dtype is given.dtype or constant_dims(type_.shape) == constant_dims(given.shape):
+            self.generic(stmt, call)
+            return
+        wanted = stmt.var.type.dtype
+        dtype = wanted if wanted.bits in (16, 32) else dtypes.FP16 if wanted.bits < 16 else dtypes.INT32
+        shape = dims(tuple(self.visit_expr(e) for e in given.shape))
+        one, zero = (n.const(float(v) if dtype.is_float else v, dtype) for v in (1, 0))
+        ones, empty = (self.emit("mask_value", self.make("tile.full", shape, v, dtype=dtype)) for v in (one, zero))
+        scratch = self.emit("mask_sel_tmp", create_tile((n.const(1), n.const(32)), dtypes.UINT8, span=self.span))
+        chosen = self.make("tile.sel", mask, ones, empty, scratch)
+        if dtype is not wanted:
+            chosen = self.make("tile.cast", self.emit("mask_bits", chosen), target_type=wanted, mode="round")
+        self.result(stmt, chosen)
+
     def op_reshape(self, stmt: n.Assign, call: n.OpCall) -> None:
         self.result(stmt, self.make("tile.reshape", self.vector(call.args[0]), self.visit_expr(call.args[1])))
 
@@ -616,6 +654,11 @@ class _Converter(Rewriter):
 
     def op_scatter(self, stmt: n.Assign, call: n.OpCall) -> None:
         self.keep(stmt.var, expand_scatter(self, stmt, call))
+
+    def op_scatter_mask(self, stmt: n.Assign, call: n.OpCall) -> None:
+        """The tile op names the tile it writes first, the tensor op what it spreads."""
+        source, target = (self.vector(a) for a in call.args)
+        self.result(stmt, self.make("tile.scatter_mask", target, source, **call.kwargs))
 
 
 def _demands(body: n.Body) -> tuple[set[n.Var], set[n.Var], set[n.Var]]:

@@ -1,8 +1,9 @@
 """Pass 38, DeriveCallDirections: every call of a worker says how it uses each argument.
 
 Follows from: the task graph orders launches by what they read and write. A tensor that is only written is an output
-of the call, unless something before it has written there already: then what is left of the old contents counts, and
-the call reads and writes. A sequential loop has written it in the iteration before; a parallel loop has not.
+of the call, unless it may hold something already, because a call before has written there or the caller's own
+parameter is read and written: then what is left of the old contents counts, and the call reads and writes. A
+sequential loop has written it in the iteration before; a parallel loop has not.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class _Deriver(Rewriter):
         body = function.body or ()
         created = [v for s in statements(body) if _creates(s) for v in definitions(s)]
         self.roots = Roots(body, [*(p.var for p in function.params), *created], program)
-        self.written: set[n.Var] = set()
+        self.written = {p.var for p in function.params if p.direction is Direction.InOut}
         self.sequential = 0
 
     def run(self) -> n.Function:

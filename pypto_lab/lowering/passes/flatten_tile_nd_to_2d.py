@@ -86,10 +86,8 @@ class _Flattener(TileRewriter):
 
     def check_valid(self, type_: Any, stmt: n.Assign) -> None:
         """Raises LabError where the valid region is no rectangle of the merged tile."""
-        if isinstance(type_, TileType) and type_.stated_valid is not None and type_.rank > 2:
-            pairs = zip(type_.shape[1:-1], type_.stated_valid[1:-1], strict=True)
-            if not all(arith.same(a, b) for a, b in pairs):
-                self.context.refuse("E810", "the valid region is no rectangle of rows and columns", stmt.span)
+        if isinstance(type_, TileType) and not _is_rectangle(type_.shape[:-1], type_.valid_shape[:-1]):
+            self.context.refuse("E810", "the valid region is no rectangle of rows and columns", stmt.span)
 
     # --- global memory -----------------------------------------------------------------------------------------------
 
@@ -122,8 +120,11 @@ class _Flattener(TileRewriter):
 
     def op_store(self, stmt: n.Assign, call: n.OpCall) -> None:
         tile, offsets, target = (self.visit_expr(a) for a in call.args[:3])
-        shape = dims(self.shape_of(call.args[0])) if len(call.args) < 4 else self.visit_expr(call.args[3])
-        assert isinstance(tile.type, TileType) and tile.type.rank == 2
+        assert isinstance(tile.type, TileType) and tile.type.rank == 2 and isinstance(target.type, TensorType)
+        if len(call.args) > 3:
+            shape = self.visit_expr(call.args[3])
+        else:
+            shape = dims(_of_rank(self.shape_of(call.args[0]), target.type.rank))
         self.bind(stmt, self.make("tile.store", tile, offsets, target, shape, **call.kwargs))
 
     # --- shapes ------------------------------------------------------------------------------------------------------
@@ -264,6 +265,20 @@ class _Flattener(TileRewriter):
             call = self.make("tile.assemble", whole, vector, at)
             whole = self.emit(f"{stmt.var.name}_{i}", call) if i + 1 < len(parts) else call
         self.bind(stmt, whole)
+
+
+def _of_rank(shape: Dims, rank: int) -> Dims:
+    """A shape with axes of one before it, or without those, so that it has `rank` axes."""
+    if len(shape) > rank and all(arith.constant(e) == 1 for e in shape[:-rank]):
+        return shape[-rank:]
+    return (*(n.const(1) for _ in range(rank - len(shape))), *shape)
+
+
+def _is_rectangle(shape: Dims, valid: Dims) -> bool:
+    """Whether the valid part of some axes lies in one run when they are merged: one axis may be partly valid if of
+    each axis before it only the first entry is."""
+    partial = [i for i, (a, b) in enumerate(zip(shape, valid, strict=True)) if not arith.same(a, b)]
+    return not partial or all(arith.constant(e) == 1 for e in valid[: partial[-1]])
 
 
 def _is_plane(type_: Any) -> bool:

@@ -22,6 +22,7 @@ def run(program: n.Program, context: Context) -> n.Program:
     inline = {f.name: f for f in program.functions.values() if f.func_type is FunctionType.Inline}
     if not inline:
         return program
+    program = _with_root(program, inline)
     for function in inline.values():
         _refuse_recursion(function, inline, (), context)
     kept = {
@@ -30,6 +31,16 @@ def run(program: n.Program, context: Context) -> n.Program:
         if name not in inline
     }
     return dataclasses.replace(program, functions=kept)
+
+
+def _with_root(program: n.Program, inline: dict[str, n.Function]) -> n.Program:
+    """A program of nothing but Inline functions keeps the one that is its entry, as an ordinary function."""
+    if len(inline) < len(program.functions):
+        return program
+    entry = program.entry
+    del inline[entry.name]
+    root = dataclasses.replace(entry, func_type=FunctionType.Opaque)
+    return dataclasses.replace(program, functions={**program.functions, entry.name: root})
 
 
 def _refuse_recursion(
@@ -122,6 +133,8 @@ class _Inliner(Rewriter):
         if body and isinstance(body[-1], n.Return):
             results = body.pop().values  # type: ignore[attr-defined]
         self.before.extend(self.visit_body(tuple(body)))
+        results = tuple(self.visit_expr(value) for value in results)  # a callee may return another's result
+        self.vars.update(copy.vars)  # the type of what the call is bound to may name a dimension the callee computed
         if len(results) == 1:
             return results[0]
         return n.MakeTuple(elements=results, type=call.type, span=call.span)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from pypto_lab.ir import nodes as n
-from pypto_lab.ir.enums import FunctionType
+from pypto_lab.ir.enums import ArgDirection, FunctionType
 from pypto_lab.ir.types import TensorType
 from pypto_lab.ir.visitor import Rewriter
 from pypto_lab.lowering.context import Context
@@ -60,5 +60,8 @@ class _Passing(Rewriter):
     def expr(self, node: n.Expr) -> n.Expr:
         if isinstance(node, (n.FunctionCall, n.Submit)) and node.callee in self.added:
             first = tuple(self.vars.get(s, s) for s in self.added[node.callee])
-            return dataclasses.replace(node, args=(*first, *node.args))
+            attrs = dict(node.attrs)
+            if "arg_directions" in attrs:
+                attrs["arg_directions"] = [*(ArgDirection.Scalar for _ in first), *attrs["arg_directions"]]
+            return dataclasses.replace(node, args=(*first, *node.args), attrs=attrs)
         return node

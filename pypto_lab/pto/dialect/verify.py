@@ -383,10 +383,27 @@ def _window(function: Function, instruction: Instruction, arch: str) -> Iterator
         )
     if (source.space, source.dtype) != (result.type.space, result.type.dtype):
         yield Diagnostic("E603", f"{result.name}: a window of {source.brief()} cannot be {result.type.brief()}")
-    for operand, size, full in zip(instruction.operands[1:3], sizes, (source.rows, source.cols), strict=False):
-        offset = function.constant(operand)
-        if offset is not None and not 0 <= offset <= full - size:
+    given = [function.constant(operand) for operand in instruction.operands[3:5]] or list(sizes)
+    for operand, size, full in zip(instruction.operands[1:3], given, (source.rows, source.cols), strict=False):
+        offset = function.constant(operand)  # what is stated to be valid lies inside, the rest of a window need not
+        if offset is not None and size is not None and not 0 <= offset <= full - size:
             yield Diagnostic("E605", f"{result.name}: {offset} to {offset + size} lies outside a tile of {full}")
+    if source.boxed:
+        yield from _boxed_window(function, instruction, source)
+
+
+def _boxed_window(function: Function, instruction: Instruction, source: TileType) -> Iterator[Diagnostic]:
+    """A window of a boxed tile starts and ends between boxes."""
+    sizes = instruction.attributes.get("sizes", ())
+    for operand, size, step in zip(instruction.operands[1:3], sizes, inner_box(source), strict=False):
+        offset = function.constant(operand)
+        if size % step or (offset is not None and offset % step):
+            start = operand.name if offset is None else str(offset)
+            yield Diagnostic(
+                "E605",
+                f"{instruction.results[0].name}: {size} elements from {start} on are not whole boxes of {step} "
+                f"({source.layout_name})",
+            )
 
 
 def _reshape(function: Function, instruction: Instruction, arch: str) -> Iterator[Diagnostic]:

@@ -66,9 +66,12 @@ class Builder:
     tiles: dict[int, Tile] = field(default_factory=dict)
     tensors: dict[int, Tensor] = field(default_factory=dict)
     scalars: dict[int, SSAValue] = field(default_factory=dict)
+    arrays: dict[int, SSAValue] = field(default_factory=dict)
     parameters: dict[str, SSAValue] = field(default_factory=dict)
     """SPMD parameters by name."""
     constants: dict[tuple[str, str], SSAValue] = field(default_factory=dict)
+    computed: list[dict[object, SSAValue]] = field(default_factory=lambda: [{}])
+    """Extents that are computed, by what they are computed from: one table a block, the innermost last."""
     known: dict[SSAValue, int] = field(default_factory=dict)
     """Values of integer constants."""
     head: list[Operation] = field(default_factory=list)
@@ -123,10 +126,12 @@ class Builder:
     def inside(self, block: Block) -> Iterator[None]:
         """Ops go to another block."""
         before, self.block = self.block, block
+        self.computed.append({})
         try:
             yield
         finally:
             self.block = before
+            self.computed.pop()
 
     def name(self, value: SSAValue, hint: str) -> None:
         """Names a value after a variable; a name that is taken, or a number, is left to numbering."""
@@ -186,6 +191,12 @@ class Builder:
         if isinstance(expr, n.Var) and id(expr) in self.tensors:
             return self.tensors[id(expr)]
         self.refuse(f"{_shown(expr)} is no tensor that exists here", span=expr.span)
+
+    def array(self, expr: n.Expr) -> SSAValue:
+        """The local array a variable stands for."""
+        if isinstance(expr, n.Var) and id(expr) in self.arrays:
+            return self.arrays[id(expr)]
+        self.refuse(f"{_shown(expr)} is no array that exists here", span=expr.span)
 
     def view(self, expr: n.Expr) -> tuple[Tensor, SSAValue]:
         """A tensor and its view."""

@@ -11,11 +11,11 @@ from xdsl.ir import Block, Region, SSAValue
 
 from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
-from pypto_lab.ir.types import ScalarType, TensorType, TileType, constant_dims
+from pypto_lab.ir.types import ArrayType, ScalarType, TensorType, TileType, constant_dims
 from pypto_lab.ir.visitor import walk
 from pypto_lab.pto.dialect.reader import BareWhileOp
 from pypto_lab.pto.emit import tiles
-from pypto_lab.pto.emit.builder import Builder, Tile
+from pypto_lab.pto.emit.builder import Builder, Tensor, Tile
 from pypto_lab.pto.emit.ops import emit_call
 from pypto_lab.pto.emit.scalars import index, scalar
 from pypto_lab.pto.emit.types import scalar_type, tile_type, valid_extents
@@ -59,10 +59,14 @@ def _assign(b: Builder, stmt: n.Assign) -> None:
     var, value = stmt.var, stmt.value
     if isinstance(value, n.OpCall):
         emit_call(b, value, var)
+    elif isinstance(value, n.TupleGetItem) and id(var) in b.tiles:
+        return  # the op that gives several tiles has made them all
     elif isinstance(var.type, TileType):
         tiles.aliased(b, var, b.tile(value))
     elif isinstance(var.type, TensorType):
         b.tensors[id(var)] = b.tensor(value)
+    elif isinstance(var.type, ArrayType):
+        b.arrays[id(var)] = b.array(value)
     elif isinstance(var.type, ScalarType):
         b.scalars[id(var)] = scalar(b, value, var.type.dtype)
     else:
@@ -92,6 +96,8 @@ def _begin(b: Builder, args: Sequence[n.IterArg]) -> list[SSAValue]:
                 b.tiles[id(arg)] = _same_extents(b, arg, b.tile(arg.init_value))
             case TensorType():
                 b.tensors[id(arg)] = b.tensor(arg.init_value)
+            case ArrayType():
+                b.arrays[id(arg)] = b.array(arg.init_value)
             case _:
                 b.refuse(f"`{arg.name}` is of a type no loop can carry in .pto text")
     return starts
@@ -122,6 +128,9 @@ def _end(b: Builder, args: Sequence[n.IterArg], values: Sequence[n.Expr]) -> lis
                 handed.append(scalar(b, value, dtype))
             case TileType():
                 _bring_back(b, arg, b.tile(arg), b.tile(value))
+            case ArrayType():
+                if b.array(arg) is not b.array(value):
+                    b.refuse(f"`{arg.name}` would be another array in the next round")
             case _:
                 if b.tensor(arg).pointer is not b.tensor(value).pointer:
                     b.refuse(f"`{arg.name}` would be another tensor in the next round")
@@ -158,8 +167,7 @@ def _bring_back(b: Builder, arg: n.IterArg, carried: Tile, yielded: Tile) -> Non
         )  # fmt: skip
         if not same or carried.type.dtype != yielded.type.dtype:
             b.refuse(f"`{arg.name}` is carried as {carried.type.brief()} and yielded as {yielded.type.brief()}")
-    known = [tuple(b.known.get(v) for v in tile.valid) for tile in (carried, yielded)]
-    if carried.valid != yielded.valid and (known[0] != known[1] or None in known[0]):
+    if carried.valid != yielded.valid and _other_extents(b, carried, yielded):
         b.refuse(f"`{arg.name}` is yielded with other valid extents than it is carried with")
     if carried.address is not None and carried.address == yielded.address:
         return
@@ -169,6 +177,13 @@ def _bring_back(b: Builder, arg: n.IterArg, carried: Tile, yielded: Tile) -> Non
     if any(first < end and last > start for first, last in _bytes_of_loop(b, arg, carried.type.space)):
         b.refuse(f"`{arg.name}` is carried at {start} and yielded at {yielded.address}, and {start} is in use")
     tiles.copied(b, yielded, carried)
+
+
+def _other_extents(b: Builder, carried: Tile, yielded: Tile) -> bool:
+    """Whether a carried tile has other valid extents than the loop's type says. Where the type states constants, what
+    is yielded may be known at run time only: a run of the text sees where it is less."""
+    pairs = [(b.known.get(x), b.known.get(y)) for x, y in zip(carried.valid, yielded.valid, strict=True)]
+    return any(x is None or (y is not None and x != y) for x, y in pairs)
 
 
 def _bytes_of_loop(b: Builder, arg: n.IterArg, space: str) -> Iterator[tuple[int, int]]:
@@ -194,6 +209,8 @@ def _results(b: Builder, variables: Sequence[n.Var], args: Sequence[n.Var], resu
                 b.scalars[id(variable)] = value
             case TileType():
                 b.tiles[id(variable)] = b.tiles[id(arg)]
+            case ArrayType():
+                b.arrays[id(variable)] = b.arrays[id(arg)]
             case _:
                 b.tensors[id(variable)] = b.tensors[id(arg)]
 
@@ -265,33 +282,44 @@ def _if(b: Builder, stmt: n.If, tail: bool) -> None:
                 _check_tile(b, variable, value)
             handed = [scalar(b, values[p], n.scalar_dtype(variables[p])) for p in places]
             b.add(scf.YieldOp(*handed))
-        handles.append([b.tensor(v) if isinstance(v.type, TensorType) else None for v in values])
+        handles.append([_handle(b, v) for v in values])
         regions.append(Region(block))
     second = regions[1] if stmt.else_body else None
     made = b.add(scf.IfOp(condition, types, regions[0], second))
     for place, result in zip(places, made.results, strict=True):
         b.scalars[id(variables[place])] = result
         b.name(result, variables[place].name)
-    _branch_tensors(b, variables, handles)
+    _branch_handles(b, variables, handles)
+
+
+def _handle(b: Builder, value: n.Expr) -> Tensor | SSAValue | None:
+    """What a branch hands on by its handle: a tensor or an array."""
+    if isinstance(value.type, TensorType):
+        return b.tensor(value)
+    return b.array(value) if isinstance(value.type, ArrayType) else None
 
 
 def _check_tile(b: Builder, variable: n.Var, value: n.Expr) -> None:
-    """A branch leaves its tile where the variable behind the branches is."""
+    """A branch leaves its tile where the variable behind the branches is. How much of it is valid there says the
+    variable's own type: a branch that leaves less leaves undefined elements, which a run of the text reports."""
     if not isinstance(variable.type, TileType):
         return
     own, target = b.tile(value), b.tiles[id(variable)]
     if own.address is None or (own.address, own.type.space) != (target.address, target.type.space):
         b.refuse(f"one branch leaves `{variable.name}` at another address", span=value.span)
-    known = [tuple(b.known.get(v) for v in tile.valid) for tile in (own, target)]
-    if own.valid != target.valid and (known[0] != known[1] or None in known[0]):
-        b.refuse(f"one branch leaves `{variable.name}` with other valid extents", span=value.span)
 
 
-def _branch_tensors(b: Builder, variables: Sequence[n.Var], handles: Sequence[Sequence[Any]]) -> None:
+def _branch_handles(
+    b: Builder, variables: Sequence[n.Var], handles: Sequence[Sequence[Tensor | SSAValue | None]]
+) -> None:
     for place, variable in enumerate(variables):
-        if not isinstance(variable.type, TensorType):
-            continue
         first, second = handles[0][place], handles[1][place]
-        if first is None or second is None or first.pointer is not second.pointer:
-            b.refuse(f"`{variable.name}` is another tensor in each branch")
-        b.tensors[id(variable)] = first
+        match variable.type:
+            case TensorType():
+                if not (isinstance(first, Tensor) and isinstance(second, Tensor) and first.pointer is second.pointer):
+                    b.refuse(f"`{variable.name}` is another tensor in each branch")
+                b.tensors[id(variable)] = first
+            case ArrayType():
+                if not isinstance(first, SSAValue) or first is not second:
+                    b.refuse(f"`{variable.name}` is another array in each branch")
+                b.arrays[id(variable)] = first

@@ -19,7 +19,7 @@ from pypto_lab.pto.dialect.attributes import keyword
 from pypto_lab.pto.dialect.operations import REGULAR
 from pypto_lab.pto.dialect.table import TABLE
 from pypto_lab.pto.dialect.verify import row_major
-from pypto_lab.pto.emit import pipes, rare, tensors, tiles
+from pypto_lab.pto.emit import events, pipes, rare, tensors, tiles
 from pypto_lab.pto.emit.builder import Builder, Tile
 from pypto_lab.pto.emit.scalars import convert, scalar
 from pypto_lab.pto.emit.tiles import allocated
@@ -98,6 +98,9 @@ def _picked(*places: int) -> Emitter:
     def emit(b: Builder, call: n.OpCall, var: n.Var) -> None:
         op = OPS[call.op]
         _unsaid(b, op, call)
+        for place in places:
+            if place >= len(call.args):
+                b.refuse(f"the text needs `{op.args[place].name}`", hint="the passes give an op its working memory")
         out = _result(b, var)
         put(b, str(op.pto), [_operand(b, call.args[place]) for place in places], out)
 
@@ -153,7 +156,7 @@ def _count_up(b: Builder, call: n.OpCall, var: n.Var) -> None:
 
 def _move(b: Builder, call: n.OpCall, var: n.Var) -> None:
     source, target = b.tile(call.args[0]), allocated(b, var)
-    if source.address == target.address and source.type.space == target.type.space:
+    if source.address == target.address and source.type.space == target.type.space and not source.view:
         b.refuse(f"`{var.name}` is a copy of a tile at its own address")
     put(b, "pto.tmov", [source.value], target)
 
@@ -168,28 +171,18 @@ def _masked(pattern: str) -> dict[str, Attribute]:
     return {"maskPattern": keyword("mask_pattern", pattern), "axis": StringAttr("row")}
 
 
-def _into_first(b: Builder, call: n.OpCall, var: n.Var | None) -> Tile:
-    """The handle of the first argument, which the op writes in place."""
-    target = b.tile(call.args[0])
-    if var is not None:
-        if not tiles.same_place(b, target, var):
-            b.refuse(f"`{var.name}` lies elsewhere than the tile the op changes in place")
-        b.tiles[id(var)] = target
-    return target
-
-
 def _scatter(b: Builder, call: n.OpCall, var: n.Var | None) -> None:
-    put(b, "pto.tscatter", [_operand(b, a) for a in call.args[1:]], _into_first(b, call, var))
+    put(b, "pto.tscatter", [_operand(b, a) for a in call.args[1:]], tiles.into_first(b, call, var))
 
 
 def _scatter_mask(b: Builder, call: n.OpCall, var: n.Var | None) -> None:
     pattern = MaskPattern(int(call.kwargs["mask_pattern"])).name
-    put(b, "pto.tscatter", [_operand(b, call.args[1])], _into_first(b, call, var), _masked(pattern))
+    put(b, "pto.tscatter", [_operand(b, call.args[1])], tiles.into_first(b, call, var), _masked(pattern))
 
 
 def _matmul_acc(b: Builder, call: n.OpCall, var: n.Var | None) -> None:
     """In place. `init_cond` chooses the product alone: a literal at once, another at run time."""
-    acc = _into_first(b, call, var)
+    acc = tiles.into_first(b, call, var)
     factors = [_operand(b, a) for a in call.args[1:3]]
     condition = call.args[3] if len(call.args) > 3 else n.const(False)
     if isinstance(condition, (n.ConstBool, n.ConstInt)):
@@ -217,7 +210,7 @@ def _matmul_form(b: Builder, first: bool, acc: Tile, factors: list[SSAValue]) ->
 
 def _accumulated(b: Builder, call: n.OpCall, var: n.Var | None) -> None:
     """Any other product that adds to its first argument."""
-    acc = _into_first(b, call, var)
+    acc = tiles.into_first(b, call, var)
     ins = [acc.value, *(_operand(b, a) for a in call.args[1:])]
     put(b, str(OPS[call.op].pto), ins, acc, _phase(call))
 
@@ -312,6 +305,18 @@ IRREGULAR: dict[str, Emitter] = {
     "system.aiv_initialize_pipe": pipes.initialize_pipe,
     "system.reserve_buffer": pipes.reserve_buffer,
     "system.import_peer_buffer": pipes.import_peer_buffer,
+    "system.sync_set": events.event,
+    "system.sync_wait": events.event,
+    "system.set_ffts": events.set_ffts,
+    "system.syncall": events.all_meet,
+    "system.fence": events.fence,
+    "system.cacheinvalid": events.drop_caches,
+    "array.create": events.create_array,
+    "array.get_element": events.get_element,
+    "array.update_element": events.set_element,
+    "tile.random": rare.random_words,
+    "tile.gather_row": rare.gather_row,
+    "tile.gather_compare": rare.gather_compare,
     "system.bar_v": pipes.barrier,
     "system.bar_m": pipes.barrier,
     "system.bar_all": pipes.barrier,
@@ -321,9 +326,7 @@ IRREGULAR: dict[str, Emitter] = {
 }
 """Ops that are not of the regular form."""
 
-UNWRITTEN = frozenset(
-    {"tile.random", "tile.gather_compare", "tile.gather_row", "tile.scatter_update", "tile.tget_scale_addr"}
-)
+UNWRITTEN = frozenset({"tile.scatter_update", "tile.tget_scale_addr"})
 """Ops whose record names a regular `.pto` op, but whose operands are not the arguments: refused."""
 
 

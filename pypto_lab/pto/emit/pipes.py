@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr
@@ -11,9 +13,11 @@ from pypto_lab.ir import dtypes
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import FunctionType
 from pypto_lab.ir.types import constant_dims
+from pypto_lab.ir.visitor import walk
 from pypto_lab.pto.dialect.attributes import TileBufAttr, keyword, type_attribute
 from pypto_lab.pto.dialect.operations import (
     PIPE_OPS,
+    AddPtrOp,
     BarrierOp,
     ImportReservedBufferOp,
     ReserveBufferOp,
@@ -27,6 +31,7 @@ from pypto_lab.pto.emit.types import tile_type, valid_extents
 
 GM_PIPE_BUFFER = "__gm_pipe_buffer"
 """The tensor parameter that holds a pipe's slots in global memory (a2a3)."""
+
 
 def number(value: int) -> Attribute:
     return IntegerAttr(int(value), 64)
@@ -73,13 +78,54 @@ def initialize_pipe(b: Builder, call: n.OpCall, var: n.Var | None) -> None:
     for param in b.function.params:
         if param.name.partition("__ssa")[0] == GM_PIPE_BUFFER:
             labels.append("gm_slot_buffer")
-            operands.append(b.tensors[id(param.var)].pointer)
+            operands.append(_slots(b, call, b.tensors[id(param.var)].pointer))
     for label, argument in zip(("c2v_consumer_buf", "v2c_consumer_buf"), call.args, strict=True):
         labels.append(label)
         operands.append(scalar(b, argument, dtypes.INT32))
     properties = {"labels": ArrayAttr([StringAttr(word) for word in labels])}
     name = "pto." + call.op.removeprefix("system.")
     b.add(PIPE_OPS[name](operands, (), attributes, properties))
+
+
+def _slots(b: Builder, call: n.OpCall, pointer: SSAValue) -> SSAValue:
+    """Where a pipe's slots begin in global memory: PyPTO gives each pipe id and direction a region of its own."""
+    start = slot_regions(_together(b))[_region_of(call)] // _SLOT_ELEMENT
+    if start == 0:
+        return pointer
+    return b.value(AddPtrOp([pointer, b.constant(start)], [pointer.type]), "gm_slots")
+
+
+def _together(b: Builder) -> list[n.Function]:
+    """The functions whose pipes share a buffer: those of the group, or the function alone."""
+    for group in b.program.functions.values():
+        if group.func_type is FunctionType.Group:
+            names = dict.fromkeys(node.callee for node in walk(group) if isinstance(node, (n.FunctionCall, n.Submit)))
+            if b.function.name in names:
+                return [b.program.functions[name] for name in names if name in b.program.functions]
+    return [b.function]
+
+
+_SLOT_ELEMENT = 4
+"""Bytes of an element of the buffer, which is FP32."""
+
+
+def _region_of(call: n.OpCall) -> tuple[int, int]:
+    return int(call.kwargs.get("id") or 0), int(call.kwargs.get("dir_mask") or 0)
+
+
+def slot_regions(functions: Iterable[n.Function]) -> dict[tuple[int, int], int]:
+    """The first byte of the slots of each (pipe id, direction mask), one after the other as the pipes are set up.
+
+    Both ends of a pipe state the same slots, so each counts once; a pipe of both directions has one region.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+    for call in (node for function in functions for node in walk(function) if isinstance(node, n.OpCall)):
+        if call.op in ("system.aic_initialize_pipe", "system.aiv_initialize_pipe"):
+            place = _region_of(call)
+            both = place[1] == 3
+            slots = int(call.kwargs.get("slot_num") or (4 if both else 8)) * (2 if both else 1)
+            sizes[place] = max(sizes.get(place, 0), int(call.kwargs.get("slot_size") or 0) * slots)
+    return dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
 
 
 def _split(call: n.OpCall) -> dict[str, Attribute]:

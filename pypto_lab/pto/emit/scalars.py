@@ -73,6 +73,32 @@ def index(b: Builder, expr: n.Expr) -> SSAValue:
     return scalar(b, expr, dtypes.INDEX)
 
 
+def valid_extent(b: Builder, expr: n.Expr) -> SSAValue:
+    """The value of a valid extent as an index; one that is computed is computed once where both places see it."""
+    if not isinstance(expr, (n.Binary, n.Unary, n.OpCall)):
+        return index(b, expr)
+    key = _formula(expr)
+    for table in reversed(b.computed):
+        if key in table:
+            return table[key]
+    made = b.computed[-1][key] = index(b, expr)
+    return made
+
+
+def _formula(expr: n.Expr) -> object:
+    """What an expression computes, comparable: alike for two expressions of the same shape over the same variables."""
+    match expr:
+        case n.ConstInt() | n.ConstFloat() | n.ConstBool():
+            return type(expr).__name__, expr.value, n.scalar_dtype(expr)
+        case n.Binary():
+            return expr.op, _formula(expr.left), _formula(expr.right)
+        case n.Unary():
+            return expr.op, _formula(expr.operand), n.scalar_dtype(expr)
+        case n.OpCall():
+            return expr.op, *(_formula(argument) for argument in expr.args)
+    return id(expr)
+
+
 def _constant(b: Builder, expr: n.ConstInt | n.ConstFloat | n.ConstBool, wanted: DType) -> SSAValue:
     if isinstance(expr, n.ConstFloat) and not wanted.is_float:
         b.refuse(f"{expr.value} is no {wanted.name}", span=expr.span)

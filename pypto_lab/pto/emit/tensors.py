@@ -77,7 +77,15 @@ def _offset(b: Builder, expr: n.Expr) -> SSAValue:
 
 def window(b: Builder, target: n.Expr, offsets: Sequence[n.Expr], sizes: Sequence[SSAValue], hint: str) -> SSAValue:
     """A window of a tensor."""
-    tensor, view = b.view(target)
+    tensor, _ = b.view(target)
+    return window_of(b, tensor, offsets, sizes, hint)
+
+
+def window_of(b: Builder, tensor: Tensor, offsets: Sequence[n.Expr], sizes: Sequence[SSAValue], hint: str) -> SSAValue:
+    """A window of a tensor that has a view."""
+    view = tensor.view
+    if view is None:
+        b.refuse("the tensor has no view")
     if not len(offsets) == len(sizes) == len(tensor.shape):
         b.refuse(f"{len(offsets)} offsets and {len(sizes)} sizes for a tensor of {len(tensor.shape)} dimensions")
     places = [_offset(b, offset) for offset in offsets]
@@ -87,6 +95,12 @@ def window(b: Builder, target: n.Expr, offsets: Sequence[n.Expr], sizes: Sequenc
             b.refuse(f"{start} to {start + extent} lies outside a dimension of {full}")
     type_ = PartitionAttr(PartitionType(tuple(b.known.get(s) for s in sizes), element(tensor.type.dtype)))
     return b.value(PartitionViewOp([view, *places, *sizes], [type_]), hint)
+
+
+def whole(b: Builder, expr: n.Expr) -> SSAValue:
+    """A window that is the whole tensor."""
+    tensor, _ = b.view(expr)
+    return window(b, expr, [n.const(0)] * len(tensor.shape), list(tensor.shape), f"{_name(expr)}_pview")
 
 
 def _name(expr: n.Expr) -> str:
@@ -135,11 +149,12 @@ def _check_count(b: Builder, sizes: Sequence[SSAValue], tile: Tile) -> None:
 
 
 def store(b: Builder, call: n.OpCall, var: n.Var | None) -> None:
-    """`tile.store`: the valid part of the tile; the result is the tensor itself."""
+    """`tile.store`: the valid part of the tile; the result is the tensor itself. Stated sizes lay it over more than two
+    axes; for a matrix they say nothing."""
     tile, target = b.tile(call.args[0]), call.args[2]
     offsets = elements(call.args[1], b)
     rank = len(offsets)
-    if len(call.args) > 3:
+    if len(call.args) > 3 and rank > 2:
         sizes = [index(b, e) for e in elements(call.args[3], b)]
         _check_count(b, sizes, tile)
     elif rank == 1:
@@ -165,6 +180,17 @@ def view(b: Builder, call: n.OpCall, var: n.Var) -> None:
     if source.type.dtype != var.type.dtype:
         b.refuse("a view has the element type of its tensor")
     b.tensors[id(var)] = viewed(b, var.name, source.pointer, var.type)
+
+
+def transposed(b: Builder, expr: n.Expr) -> Tensor:
+    """A matrix in global memory with its axes swapped: the same bytes under the other strides."""
+    tensor, _ = b.view(expr)
+    if len(tensor.shape) != 2:
+        b.refuse(f"{_name(expr)} has {len(tensor.shape)} dimensions; a matrix is transposed")
+    shape, strides = tensor.shape[::-1], tensor.strides[::-1]
+    type_ = TensorViewAttr(TensorViewType((None, None), element(tensor.type.dtype)))
+    made = MakeTensorViewOp([tensor.pointer, *shape, *strides], [type_], {"layout": keyword("layout", "dn")})
+    return Tensor(tensor.pointer, tensor.type, shape, strides, b.value(made, f"{_name(expr)}_dn_view"))
 
 
 def dim(b: Builder, call: n.OpCall, var: n.Var) -> None:

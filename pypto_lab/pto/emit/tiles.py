@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import SSAValue
@@ -12,10 +13,10 @@ from pypto_lab.ir import nodes as n
 from pypto_lab.ir.types import MemRef, TileType, constant_dims
 from pypto_lab.pto.dialect.attributes import TileBufAttr
 from pypto_lab.pto.dialect.operations import REGULAR, AllocTileOp, ReshapeOp, SetValidShapeOp, SubviewOp
-from pypto_lab.pto.dialect.types import ALIGNMENT
+from pypto_lab.pto.dialect.types import ALIGNMENT, inner_box
 from pypto_lab.pto.dialect.types import TileType as PtoTile
 from pypto_lab.pto.emit.builder import Builder, Tile, elements, with_valid
-from pypto_lab.pto.emit.scalars import index
+from pypto_lab.pto.emit.scalars import index, valid_extent
 from pypto_lab.pto.emit.types import tile_type, valid_extents
 
 
@@ -39,7 +40,7 @@ def address_of(b: Builder, var: n.Var) -> int | None:
 def extents(b: Builder, var: n.Var) -> tuple[SSAValue, SSAValue]:
     """Valid rows and columns of a tile variable as values."""
     rows, cols = valid_extents(tile_of(b, var))
-    return index(b, rows), index(b, cols)
+    return valid_extent(b, rows), valid_extent(b, cols)
 
 
 def allocated(b: Builder, var: n.Var, valid: tuple[SSAValue, SSAValue] | None = None) -> Tile:
@@ -85,6 +86,16 @@ def aliased(b: Builder, var: n.Var, source: Tile) -> None:
     allocated(b, var)
 
 
+def into_first(b: Builder, call: n.OpCall, var: n.Var | None) -> Tile:
+    """The handle of the first argument, which the op writes in place."""
+    target = b.tile(call.args[0])
+    if var is not None:
+        if not same_place(b, target, var):
+            b.refuse(f"`{var.name}` lies elsewhere than the tile the op changes in place")
+        b.tiles[id(var)] = target
+    return target
+
+
 # --- other views of the same bytes ------------------------------------------------------------------------------------
 
 
@@ -125,13 +136,56 @@ def _window(
         if known is not None and not 0 <= known <= full - extent:
             b.refuse(f"{known} to {known + extent} lies outside a tile of {full}")
     own = source.type
+    if own.boxed:
+        _whole_boxes(b, own, [b.known.get(place) for place in places], size)
     type_ = PtoTile(own.space, own.dtype, *size, *valid, own.blayout, own.slayout, own.fractal, own.pad, own.compact)
     operands = [source.value, *places]
     if name == "assemble_view" or valid != size:
         operands += [b.constant(valid[0]), b.constant(valid[1])]
     sizes = ArrayAttr([IntegerAttr(extent, 64) for extent in size])
     value = b.value(SubviewOp(operands, [TileBufAttr(type_)], None, {"sizes": sizes}), name)
-    return Tile(value, type_, (b.constant(valid[0]), b.constant(valid[1])), None, view=True)
+    address = _start(source, [b.known.get(place) for place in places], size)
+    return Tile(value, type_, (b.constant(valid[0]), b.constant(valid[1])), address, view=True)
+
+
+def _start(source: Tile, corner: Sequence[int | None], size: tuple[int, int]) -> int | None:
+    """Where the bytes of a window start, if they are known and lie one after the other."""
+    own = source.type
+    row, column = corner
+    if source.address is None or row is None or column is None:
+        return None
+    if own.blayout == "row_major":
+        whole, elements_before = size[1] == own.cols and column == 0, row * own.cols
+    else:
+        whole, elements_before = size[0] == own.rows and row == 0, column * own.rows
+    return source.address + elements_before * own.itemsize if whole else None
+
+
+def loaded_window(
+    b: Builder, target: Tile, corner: Sequence[n.Expr], size: tuple[int, int], valid: tuple[SSAValue, SSAValue]
+) -> Tile:
+    """A window that something is loaded into: as many whole boxes as hold `size`, of which `valid` is valid."""
+    own = target.type
+    steps = inner_box(own) if own.boxed else (1, 1)
+    rows, cols = (-(-extent // step) * step for extent, step in zip(size, steps, strict=True))
+    places = [index(b, e) for e in corner]
+    known = [b.known.get(extent) for extent in valid]
+    for place, extent, full in zip(places, known, (own.rows, own.cols), strict=True):
+        start = b.known.get(place)
+        if start is not None and extent is not None and start + extent > full:
+            b.refuse(f"{start} to {start + extent} lies outside a tile of {full}")
+    type_ = replace(own, rows=rows, cols=cols, valid_rows=known[0], valid_cols=known[1])
+    sizes = ArrayAttr([IntegerAttr(extent, 64) for extent in (rows, cols)])
+    made = SubviewOp([target.value, *places, *valid], [TileBufAttr(type_)], None, {"sizes": sizes})
+    return Tile(b.value(made, "gather_view"), type_, valid, None, view=True)
+
+
+def _whole_boxes(b: Builder, tile: PtoTile, corner: Sequence[int | None], size: tuple[int, int]) -> None:
+    """Refuses a window of a boxed tile that starts or ends inside a box; a start known at run time is checked then."""
+    for place, extent, step in zip(corner, size, inner_box(tile), strict=True):
+        if (place or 0) % step or extent % step:
+            shown = f"{extent} elements" if place is None else f"{place} to {place + extent}"
+            b.refuse(f"a window, {shown}, of {tile.brief()} is not made of whole boxes")
 
 
 def slice_(b: Builder, call: n.OpCall, var: n.Var) -> None:
@@ -142,7 +196,7 @@ def slice_(b: Builder, call: n.OpCall, var: n.Var) -> None:
         b.refuse("a slice that drops dimensions has no form in .pto text")
     if call.kwargs.get("pad_value") is not None and wanted.pad != source.type.pad:
         b.refuse("a slice that pads is a fill, not a window")
-    if source.type.boxed or source.type.layout != wanted.layout:
+    if source.type.layout != wanted.layout:
         b.refuse(f"a window of {source.type.brief()} is no {wanted.brief()}")
     valid = _static(b, var)
     own = address_of(b, var)

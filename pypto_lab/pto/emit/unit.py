@@ -179,6 +179,8 @@ def _views(b: Builder) -> None:
 def _named(node: Any) -> set[int]:
     """Variables a node's own operands name."""
     match node:
+        case n.OpCall(op="system.set_ffts"):
+            return set()  # reached by its address
         case n.OpCall():
             return {id(a) for a in node.args if isinstance(a, n.Var)}
         case n.Assign(value=n.Var() as value):

@@ -128,7 +128,7 @@ class Tile:
     def high(self) -> int:
         if self.is_window and not self.box.boxed and self.box.blayout == "row_major":
             last = (self.row + self.type.rows - 1) * self.box.cols + self.column + self.type.cols
-            return self.address + last * self.box.itemsize
+            return self.address + min(last * self.box.itemsize, self.box.size)
         return self.address + self.box.size
 
     @property

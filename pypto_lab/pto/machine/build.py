@@ -23,6 +23,7 @@ from pypto_lab.pto.dialect.verify import check
 from pypto_lab.pto.machine.execute import execute
 from pypto_lab.pto.machine.findings import EXECUTED, ExecutionResult, Finding
 from pypto_lab.pto.machine.listener import Listener
+from pypto_lab.pto.orchestration.pipe_buffers import is_pipe_buffer, pipe_buffer_elements
 from pypto_lab.pto.parse import Unit, read
 from pypto_lab.torch_codegen.execute import namespace, prepare
 from pypto_lab.torch_codegen.scheduling import Policy
@@ -89,12 +90,14 @@ def run_build(
     verify: bool = True,
     listener: Listener | None = None,
     policy: Policy | str | None = None,
+    poison: str | int | None = None,
 ) -> BuildResult:
     """Runs the program of a build folder on values by parameter name, or on a case's inputs for `seed`.
 
     The kernels are the `.pto` files below `build_dir`; the program that launches them is `program`, or that of `dump`,
     or the last dump found in (or beside) the folder. Tensors are cloned. `listener` is told what the machine does;
-    `seed` or `policy` choose the order of lanes.
+    `seed` or `policy` choose the order of lanes. `poison` ("nan" or a number) is what tensors that the orchestration
+    creates hold until a kernel writes them; without it they hold zeros.
 
     Raises LabError: E600 where a kernel has no `.pto` or there is no dump; what `execute` raises; what the program's
     own run raises.
@@ -107,7 +110,7 @@ def run_build(
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore", RuntimeWarning)
         torch.manual_seed(seed)
-        names = namespace(prepared.script)
+        names = namespace(prepared.script, poison=poison)
         driver.take_over(names, prepared.script.functions)
         returned = prepared.call(names)
     arch = driver.runs[0].arch if driver.runs else "a2a3"
@@ -208,10 +211,20 @@ class Driver:
                 check(self.loaded[name])
         return self.loaded[name]
 
+    def _with_slots(self, function: n.Function, args: Sequence[Any]) -> list[Any]:
+        """The arguments, a placeholder for slots in global memory as large as the orchestration makes it: the IR
+        creates one element, and leaves the size to the launch."""
+        called = [self.program.functions[name] for name in self._callees(function.name)]
+        size = pipe_buffer_elements(called or [function]) * self.blocks
+        return [
+            torch.zeros(size) if is_pipe_buffer(param) and arg.numel() == 1 and size else arg
+            for param, arg in zip(function.params, args, strict=True)
+        ]
+
     def _kernel(self, function: n.Function) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
             unit = self._unit(function.name)
-            ordered = arguments_of(function, args)
+            ordered = arguments_of(function, self._with_slots(function, args))
             done = execute(
                 unit, function.name, ordered, block_num=self.blocks, seed=self.seed, verify=False,
                 listener=self.listener, policy=self.policy,

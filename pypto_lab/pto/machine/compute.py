@@ -196,6 +196,18 @@ def _tci(lane: Lane, instruction: Instruction) -> None:
     lane.write(instruction, target, Cells(data))
 
 
+def _trandom(lane: Lane, instruction: Instruction) -> None:
+    """Random words from a key and a counter: the same numbers for the same ones."""
+    target = target_of(lane, instruction)
+    k0, k1, c0, c1, c2, c3 = (int(x) for x in lane.all_of(instruction.ins))
+    rounds = int(instruction.attributes.get("rounds", 10))
+    shape = (target.valid_rows, target.valid_cols)
+    if 0 in shape:
+        return
+    words = fill._random(k0, k1, c0, c1, c2, c3, shape, dtype=torch.int64, rounds=rounds)
+    lane.write(instruction, target, Cells(elementwise._narrow(words, target.dtype)))
+
+
 def _ttri(lane: Lane, instruction: Instruction) -> None:
     """Ones on and below (upper: above) a diagonal, zeros elsewhere."""
     target = target_of(lane, instruction)
@@ -385,6 +397,7 @@ _PLAIN: dict[str, Handler] = {
     "pto.texpands": _texpands,
     "pto.tci": _tci,
     "pto.ttri": _ttri,
+    "pto.trandom": _trandom,
     "pto.tcolexpand": _replicated(False),
     "pto.trowexpand": _replicated(True),
     "pto.tcmp": _comparison,

@@ -8,7 +8,7 @@ import torch
 
 from pypto_lab.ir.diagnostics import Severity
 from pypto_lab.pto.decode import Instruction, Value
-from pypto_lab.pto.dialect.types import ALIGNMENT, MultiTileType, TileType
+from pypto_lab.pto.dialect.types import ALIGNMENT, MultiTileType, TileType, inner_box
 from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import Cells, Tile
 from pypto_lab.pto.machine.dtypes import TORCH, bits
@@ -100,18 +100,31 @@ def _multi_get(lane: Lane, instruction: Instruction) -> None:
     lane.set(instruction.results[0], tiles[int(index)])
 
 
+def _cuts_boxes(tile: TileType, row: int, column: int) -> bool:
+    """Whether a window that starts there has no single distance between its columns of boxes (N) or rows of them (Z).
+    Along them elements follow each other, so a window may start anywhere."""
+    if not tile.boxed:
+        return False
+    rows, columns = inner_box(tile)
+    return bool(column % columns if tile.blayout == "col_major" else row % rows)
+
+
 def _subview(lane: Lane, instruction: Instruction) -> None:
     source = lane.tile(instruction.operands[0])
     row, column, *valid = (int(x) for x in lane.all_of(instruction.operands[1:]))
     result = instruction.results[0]
     type_ = result.type
     assert isinstance(type_, TileType)
-    if row < 0 or column < 0 or row + type_.rows > source.type.rows or column + type_.cols > source.type.cols:
+    height, width = valid or (type_.rows, type_.cols)  # what is stated to be valid has to be there, no more
+    if row < 0 or column < 0 or row + height > source.type.rows or column + width > source.type.cols:
         message = (
-            f"{result.name}: rows {row}..{row + type_.rows}, columns {column}..{column + type_.cols} leave "
+            f"{result.name}: rows {row}..{row + height}, columns {column}..{column + width} leave "
             f"{source.name}, which has {source.type.rows} x {source.type.cols}"
         )
         lane.fail(findings.OUT_OF_BOUNDS, message, instruction, (source.describe(),))
+    if _cuts_boxes(source.type, row, column):
+        message = f"{result.name} starts at [{row}, {column}], inside a box of {source.name}"
+        lane.report(findings.BAD_EXTENT, message, instruction, tiles=(source.describe(),))
     rows, cols = (
         valid if valid else (min(type_.rows, source.valid_rows - row), min(type_.cols, source.valid_cols - column))
     )

@@ -13,8 +13,9 @@ from pypto_lab.pto.decode import Instruction
 from pypto_lab.pto.dialect.types import TileType
 from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import Cells, Tile
+from pypto_lab.pto.machine.dtypes import TORCH
 from pypto_lab.pto.machine.lane import Handler, Lane
-from pypto_lab.pto.machine.memory import Clock
+from pypto_lab.pto.machine.memory import Clock, Pointer
 from pypto_lab.pto.machine.moves import converted
 
 C2V, V2C = 1, 2
@@ -36,6 +37,15 @@ class Parcel:
     clock: Clock = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes of global memory that hold the slots of one direction: the argument, the first byte, the end."""
+
+    argument: str
+    low: int
+    high: int
+
+
 @dataclass(slots=True, eq=False)
 class Pipe:
     """One direction of one pipe id between the cores of a block."""
@@ -45,6 +55,8 @@ class Pipe:
     depth: int | None = None
     slot_size: int | None = None
     base: int = 0
+    region: Region | None = None
+    """Where its slots lie in global memory, if they go through it."""
     queues: dict[int, deque[Parcel]] = field(default_factory=dict)
     """Parcels by vector lane, whichever side it is on."""
     pushed: list[int] = field(default_factory=lambda: [0, 0])
@@ -124,6 +136,9 @@ def _initialize(lane: Lane, instruction: Instruction) -> None:
             lane.fail(findings.PIPE_MISUSE, message, instruction)
         pipe.depth, pipe.slot_size, pipe.base = setting
         _check_ring(lane, instruction, pipe)
+        if isinstance(pointer := bases.get("gm_slot_buffer"), Pointer):
+            behind = depth * slot_size if direction == V2C and mask & C2V else 0  # the other direction's slots
+            _through_memory(lane, instruction, pipe, pointer, behind)
 
 
 def _check_ring(lane: Lane, instruction: Instruction, pipe: Pipe) -> None:
@@ -135,6 +150,39 @@ def _check_ring(lane: Lane, instruction: Instruction, pipe: Pipe) -> None:
                 f"{pipe.name}: {pipe.depth} slots of {pipe.slot_size} bytes do not fit `{name}` ({high - low} bytes)"
             )
             lane.report(findings.PIPE_MISUSE, message, instruction)
+
+
+def _through_memory(lane: Lane, instruction: Instruction, pipe: Pipe, pointer: Pointer, behind: int) -> None:
+    """Gives a direction its slots in global memory. They are inside the buffer, apart from those of other directions
+    and pipes, and in the same place for both sides. A buffer of one element says nothing: its size is decided where
+    the kernel is launched."""
+    width = TORCH[pointer.dtype].itemsize
+    start = pointer.offset * width + behind
+    region = Region(pointer.name, start, start + (pipe.depth or 0) * (pipe.slot_size or 0))
+    if pipe.region is not None and pipe.region != region:
+        message = (
+            f"{pipe.name}: one side has its slots at byte {pipe.region.low} of {pointer.name}, the other at {start}"
+        )
+        lane.fail(findings.PIPE_MISUSE, message, instruction)
+    pipe.region = region
+    size = pointer.extent * width // lane.launch.blocks
+    if pointer.extent > 1 and region.high > size:
+        message = (
+            f"{pipe.name}: its slots take bytes {region.low}..{region.high} of {pointer.name}, which has {size} for "
+            "each block"
+        )
+        lane.report(findings.PIPE_MISUSE, message, instruction)
+    for other in lane.pipes.found.values():
+        if other is not pipe and other.region is not None and _share(region, other.region):
+            message = (
+                f"{pipe.name} has its slots at bytes {region.low}..{region.high} of {pointer.name}, {other.name} at "
+                f"{other.region.low}..{other.region.high}: they share some"
+            )
+            lane.report(findings.PIPE_MISUSE, message, instruction)
+
+
+def _share(one: Region, other: Region) -> bool:
+    return one.argument == other.argument and one.low < other.high and other.low < one.high
 
 
 # --- push, pop, free --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pypto_lab.ir.diagnostics import Severity
 from pypto_lab.pto.decode import Instruction
 from pypto_lab.pto.machine import findings
 from pypto_lab.pto.machine.arena import Cells, Tile
@@ -41,10 +42,7 @@ def _matmul(form: str, rows: int | None = None) -> Handler:
         product = _product(lane, instruction, left, right, rows)
         height, width = product.data.shape
         target = target_of(lane, instruction)
-        if (target.valid_rows, target.valid_cols) != (height, width):
-            valid = f"{target.valid_rows} x {target.valid_cols}"
-            message = f"{target.name} has {valid} valid elements, the product {height} x {width}"
-            lane.report(findings.BAD_EXTENT, message, instruction, tiles=(target.describe(),))
+        _check_extents(lane, instruction, target, height, width)
         if form:
             extra = tiles[0] if form == "acc" else tiles[2]
             other = lane.read(instruction, extra, height if form == "acc" else 1, width)
@@ -55,6 +53,19 @@ def _matmul(form: str, rows: int | None = None) -> Handler:
         store(lane, instruction, product.data, product.codes)
 
     return run
+
+
+def _check_extents(lane: Lane, instruction: Instruction, target: Tile, height: int, width: int) -> None:
+    """A product is valid where its output is. Valid elements it does not give stay what they were: a warning, since a
+    read of one that nobody wrote is a finding of its own."""
+    if (target.valid_rows, target.valid_cols) == (height, width):
+        return
+    message = (
+        f"{target.name} has {target.valid_rows} x {target.valid_cols} valid elements, the product {height} x {width}"
+    )
+    lost = height > target.valid_rows or width > target.valid_cols
+    severity = Severity.ERROR if lost else Severity.WARNING
+    lane.report(findings.BAD_EXTENT, message, instruction, tiles=(target.describe(),), severity=severity)
 
 
 def _check_in_place(lane: Lane, instruction: Instruction, accumulator: Tile) -> None:

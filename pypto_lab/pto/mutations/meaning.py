@@ -16,8 +16,10 @@ A change of one place keeps the meaning when one of these holds; every other cha
   view of it, or when each fill's source is valid in the whole box, so that there is no outside.
 - **Stride.** Each window of the view starts at 0 and has one element on that axis: the stride is multiplied by 0 only.
 - **Offset.** The window has no elements: one of its sizes is the constant 0.
+- **Element type.** All uses of the tile are as working memory, whose elements no op reads, and they are as wide as
+  before.
 
-Split codes and element types have no such case: they say how bytes are cut and read.
+Split codes have no such case: they say how bytes are cut.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ def kept(unit: Unit, mutation: Mutation) -> str | None:
             return _padding(functions[0], old)
         case "stride":
             return _step(functions[0], old, new)
+        case "dtype":
+            return _element_type(functions[0], old, new)
         case "offset" if old.name == "pto.partition_view":
             return _window(functions[0], old)
     return None
@@ -122,6 +126,7 @@ Written = frozenset[Write]
 class Reaching:
     """The analysis. `reads`: where each operand (number of the op, of the operand) is read, and the writes it sees."""
 
+    function: Function
     places: Mapping[int, Place]
     numbers: dict[Instruction, int] = field(default_factory=dict)
     reads: dict[tuple[int, int], tuple[Place, Written]] = field(default_factory=dict)
@@ -158,10 +163,25 @@ class Reaching:
         row = TABLE.get(instruction.name)
         if row is None or row.family in COVERING or row.name in ("tload", "textract"):
             return row is not None
+        if row.name in ("tconcat", "tmrgsort"):
+            return self._joins(instruction)
         if row.family not in ("row reduction", "column reduction", "matmul") and row.name != "tmov":
             return False
         sources = [v for v in _read(instruction) if isinstance(v.type, TileType)]
         return all((place := self.places.get(v.slot)) is not None and place.whole for v in sources)
+
+    def _joins(self, instruction: Instruction) -> bool:
+        """Whether the parts that are joined, or the runs of one list that are merged by four, make up the output."""
+        target = instruction.out[0].type
+        parts = [v for v in instruction.ins if isinstance(v.type, TileType)]
+        whole = all((place := self.places.get(v.slot)) is not None and place.whole for v in parts)
+        types = [v.type for v in parts if isinstance(v.type, TileType)]
+        if not whole or not isinstance(target, TileType) or any(t.rows != target.rows for t in types):
+            return False
+        if instruction.name == "pto.tconcat":
+            return sum(t.cols for t in types) == target.cols
+        length = self.function.constant(instruction.ins[1]) if len(instruction.ins) == 2 and len(parts) == 1 else None
+        return bool(length) and types[0].cols == target.cols and target.cols % (4 * int(length or 1)) == 0
 
     def _loop(self, instruction: Instruction, state: Written) -> Written:
         while True:
@@ -222,7 +242,7 @@ def reaching(function: Function) -> Reaching | None:
     places = _places(function)
     if places is None:
         return None
-    made = Reaching(places, {i: number for number, i in enumerate(_numbered(function))})
+    made = Reaching(function, places, {i: number for number, i in enumerate(_numbered(function))})
     made.run(function.body, frozenset())
     return made
 
@@ -355,6 +375,14 @@ def _extent(function: Function, old: Instruction, new: Instruction) -> str | Non
         if uses[0][0].name == "pto.set_validshape" and uses[0][0] in function.body.instructions:
             return "the first use sets both extents"
     return None
+
+
+def _element_type(function: Function, old: Instruction, new: Instruction) -> str | None:
+    before, after = old.results[0].type, new.results[0].type
+    if not isinstance(before, TileType) or not isinstance(after, TileType) or before.itemsize != after.itemsize:
+        return None
+    scratch = all(number in _scratch(i) for i, number in _uses(function, old.results[0]))
+    return "the tile is working memory only" if scratch else None
 
 
 def _padding(function: Function, old: Instruction) -> str | None:

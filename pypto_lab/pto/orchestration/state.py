@@ -85,8 +85,11 @@ class State:
                     self.frames[-1].setdefault(dimension, f"static_cast<int64_t>({text}.shapes[{axis}])")
 
     def bind_fence(self, var: n.Var, fence: Fence) -> None:
-        self.fences[-1][var] = fence
-        self.frames[-1][var] = fence.name
+        """Gives a variable its C++ array: in reach as long as the array is, which may be longer than this block."""
+        known = (i for i, frame in enumerate(self.fences) if any(f.name == fence.name for f in frame.values()))
+        place = next(known, len(self.fences) - 1)
+        self.fences[place][var] = fence
+        self.frames[place][var] = fence.name
 
     def find(self, var: n.Var) -> str | None:
         return next((frame[var] for frame in reversed(self.frames) if var in frame), None)

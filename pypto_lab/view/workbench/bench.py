@@ -15,7 +15,7 @@ from typing import Any
 
 from pypto_lab.ir.diagnostics import Diagnostic
 from pypto_lab.ir.nodes import Function, Program
-from pypto_lab.record.breakpoints import OnNonFinite
+from pypto_lab.record.breakpoints import Breakpoint, OnNonFinite
 from pypto_lab.record.recording import Recording
 from pypto_lab.record.session import Session
 from pypto_lab.view.workbench.artifacts import Artifact, artifacts
@@ -26,6 +26,7 @@ from pypto_lab.view.workbench.numbers import OutputNumbers, as_array, expected_o
 from pypto_lab.view.workbench.passes import Stages, stages, stages_of_lowering
 from pypto_lab.view.workbench.places import capital, memory_places, merged_places, recorded_places, tensor_places
 from pypto_lab.view.workbench.plan import FunctionMemory, memory_plan
+from pypto_lab.view.workbench.stops import stops_of
 from pypto_lab.view.workbench.tiles import Tiles, statistics
 from pypto_lab.view.workbench.timeline import timeline, versions_of
 
@@ -203,8 +204,17 @@ class Workbench:
         """Moves the cursor, also in what is shown. Raises IndexError outside the recording."""
         with self.lock:
             self.session.goto(position)
-            if self._widget is not None:
-                self._widget.show_session()
+            self._show_session()
+
+    def break_at(self, *breakpoints: Breakpoint) -> None:
+        """Adds breakpoints to the session, and to what is shown. Those set in what is shown are the session's, too."""
+        with self.lock:
+            self.session.break_at(*breakpoints)
+            self._show_session()
+
+    def _show_session(self) -> None:
+        if self._widget is not None:
+            self._widget.show_session()
 
     # --- as data
 
@@ -235,7 +245,7 @@ class Workbench:
             "checks": [found.data() for found in self.findings],
             "nonFinite": self._non_finite(),
             "divergence": self._divergence(),
-            "stops": self._stops(),
+            "stops": stops_of(self.session),
         }
 
     def packed(self) -> bytes:
@@ -319,10 +329,6 @@ class Workbench:
         if found is None:
             return {"step": 0, "text": "the recordings agree"}
         return {"step": found.step, "text": str(found), "name": found.name}
-
-    def _stops(self) -> list[dict[str, Any]]:
-        """The session's breakpoints as the steps at which they stop."""
-        return [{"label": str(b), "steps": self.session.stops(b)} for b in self.session.breakpoints]
 
     # --- shown
 

@@ -53,9 +53,12 @@ def source_listings(recording: Recording) -> list[Listing]:
 
 
 def script_listing(recording: Recording) -> Listing:
-    """The part of the torch script that was stepped through: without the runtime's helpers before it."""
+    """The part of the torch script that was stepped through: without the runtime's helpers before it, and without the
+    functions that another engine ran in its place (`Facts.engine`)."""
     lines = recording.trace.script.splitlines()
     own = {f.id for f in recording.trace.functions if f.file is None}
+    if recording.facts.engine:
+        own &= {frame.function for frame in recording.trace.frames}
     probed = [s for s in recording.trace.statements if s.function in own]
     first = max(1, min((s.line for s in probed), default=1))
     last = max((s.end_line for s in probed), default=len(lines))

@@ -143,7 +143,7 @@ def against(content: Cells, golden: Numbers, mode: str) -> Cells:
 
 
 def _unknown(key: str) -> LabError:
-    return LabError([Diagnostic("E207", f"the recording has no tile `{key}`")])
+    return LabError([Diagnostic("E419", f"the recording has no tile `{key}`")])
 
 
 def statistics(cells: Cells) -> dict[str, Any]:

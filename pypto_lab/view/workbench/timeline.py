@@ -73,7 +73,7 @@ def _statement(s: Any, files: list[str]) -> list[Any]:
     shown_file = s.spot.file if s.spot is not None else ""
     return [
         s.function, int(s.kind), s.line, s.end_line, s.text, list(s.targets), list(s.reads), *place, shown_file,
-        s.op, s.updates,
+        s.op, s.updates, f"{s.origin.file}:{s.origin.line}" if s.origin is not None else "",
     ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from pypto_lab.ir.diagnostics import LabError
 from pypto_lab.view import assets
 from pypto_lab.view.workbench.answers import answer
 from pypto_lab.view.workbench.page import cursor_state
+from pypto_lab.view.workbench.stops import breakpoints_of, stops_of
 
 if TYPE_CHECKING:
     from pypto_lab.view.workbench.bench import Workbench
@@ -45,16 +46,23 @@ def _classes() -> tuple[type[Any], type[Any]]:
         library = traitlets.Instance(WorkbenchLibrary).tag(sync=True, **widget_serialization)
         timeline = traitlets.Bytes().tag(sync=True)
         cursor = traitlets.Dict().tag(sync=True)
+        stops: Any = traitlets.List().tag(sync=True)
         live = traitlets.Dict().tag(sync=True)
 
         def __init__(self, bench: Workbench | None = None, run: LiveWorkbench | None = None, **keywords: Any) -> None:
             self.bench, self.run = bench, run
             self._showing = False
             self._lock = threading.RLock()
-            state = {} if bench is None else {"timeline": bench.packed(), "cursor": cursor_state(bench)}
+            state = {} if bench is None else {"timeline": bench.packed(), **self._session_state(bench)}
             super().__init__(**state, **keywords)
             self.on_msg(self._message)
             self.observe(self._moved, names="cursor")
+            self.observe(self._stopped, names="stops")
+
+        @staticmethod
+        def _session_state(bench: Workbench) -> dict[str, Any]:
+            """Cursor and breakpoints of the session as the browser keeps them."""
+            return {"cursor": cursor_state(bench), "stops": bench.files.data(stops_of(bench.session))}
 
         def become(self, bench: Workbench) -> None:
             """Turns what shows a run into the workbench of its recording."""
@@ -62,7 +70,9 @@ def _classes() -> tuple[type[Any], type[Any]]:
             with self._lock, self.hold_sync():
                 self._showing = True
                 try:
-                    self.bench, self.cursor, self.timeline = bench, cursor_state(bench), packed
+                    self.bench = bench
+                    state = self._session_state(bench)
+                    self.cursor, self.stops, self.timeline = state["cursor"], state["stops"], packed
                 finally:
                     self._showing = False
 
@@ -72,13 +82,14 @@ def _classes() -> tuple[type[Any], type[Any]]:
                     self.live = state
 
         def show_session(self) -> None:
-            """Shows the session's cursor."""
+            """Shows the session's cursor and breakpoints."""
             if self.bench is None:
                 return
             with self.bench.lock:
                 self._showing = True
                 try:
-                    self.cursor = cursor_state(self.bench)
+                    state = self._session_state(self.bench)
+                    self.cursor, self.stops = state["cursor"], state["stops"]
                 finally:
                     self._showing = False
 
@@ -88,6 +99,13 @@ def _classes() -> tuple[type[Any], type[Any]]:
             with self.bench.lock:
                 if not self._showing:
                     take_cursor(self.bench, change["new"])
+
+        def _stopped(self, change: Any) -> None:
+            if self.bench is None:
+                return
+            with self.bench.lock:
+                if not self._showing:
+                    self.bench.session.breakpoints[:] = breakpoints_of(self.bench.session, change["new"])
 
         def _message(self, _widget: object, content: Any, _buffers: object) -> None:
             if self.bench is None:

@@ -13,6 +13,7 @@ import torch
 
 from pypto_lab.compat.cases import case
 from pypto_lab.frontend.dump import read_dump
+from pypto_lab.record.pto_steps import record_build
 from pypto_lab.record.recorder import record
 from pypto_lab.record.recording import Recording
 from pypto_lab.view import assets, draw
@@ -44,6 +45,13 @@ def as_written(name: str) -> Recording:
     subject = case(kernel(name))
     values = dict(subject.make_inputs(0))
     return record(subject.program(values), values)
+
+
+@cache
+def of_text(build: str, name: str) -> Recording:
+    """The recording of a kernel's `.pto` text, as a build folder has it."""
+    torch.set_num_threads(1)
+    return record_build(DATA / "pto" / build, case(kernel(name)).make_inputs(0))
 
 
 def in_node(script: str, given: Any, tmp_path: Path) -> Any:

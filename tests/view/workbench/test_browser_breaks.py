@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_support import as_written, in_node, lowered
+from bench_support import as_written, in_node, lowered, of_text
 
 from pypto_lab.record.breakpoints import OnOp, OnQueue, OnVariable
 from pypto_lab.record.recording import Recording
@@ -22,6 +22,7 @@ RECORDINGS = {
     "k29_spmd_blocks": lambda: lowered("k29_spmd_blocks"),
     "k21_dyn_tail_fillpad": lambda: as_written("k21_dyn_tail_fillpad"),
     "k24_while_branch": lambda: as_written("k24_while_branch"),
+    "k24_pto": lambda: of_text("while_branch", "k24_while_branch"),
 }
 
 
@@ -42,8 +43,9 @@ def test_variables_operations_and_queues_stop_where_the_sessions_do(name: str, t
     script = """
     const r = new wb.Recording(given.payload.timeline);
     const sorted = (steps) => [...steps].sort((a, b) => a - b);
+    const memories = new Set(Object.keys(given.payload.memories).map(Number));
     return {
-      names: given.names.map((n) => sorted(wb.variableStops(r, n))),
+      names: given.names.map((n) => sorted(wb.variableStops(r, n, memories))),
       ops: given.ops.map((o) => sorted(wb.operationStops(r, o))),
       events: given.events.map(([kind, pipe]) => sorted(wb.queueStops(r, kind, pipe))),
     };"""

@@ -5,6 +5,7 @@ import { Cursor, type Line } from "./cursor";
 import { newPrefix } from "./dom";
 import type { MemoryRow, Payload, PlaceRow, StageDetail, StatementRow } from "./payload";
 import { Queues } from "./queues";
+import { takeStops } from "./stops";
 import { Recording, type Binding } from "./recording";
 import { Tiles, type TileSource } from "./tiles";
 import { variable, variablesOf, type Variable } from "./variables";
@@ -29,6 +30,8 @@ export class Bench {
   readonly lanes: readonly number[];
   /** Steps that wrote to memory in place: stores. */
   readonly stores: ReadonlySet<number>;
+  /** Storages that are an on-chip memory. */
+  readonly memories: ReadonlySet<number>;
   /** The variable shown as a tile whatever the step wrote. */
   pinned: string | null = null;
   mode: TileMode = "values";
@@ -52,15 +55,14 @@ export class Bench {
     readonly say: (message: string) => void,
   ) {
     this.recording = new Recording(payload.timeline);
-    this.cursor = new Cursor(
-      this.recording,
-      payload.stops.map((stop) => ({ label: stop.label, steps: new Set(stop.steps) })),
-    );
+    this.cursor = new Cursor(this.recording);
+    takeStops(this.cursor, payload.stops);
     this.nonFinite = payload.nonFinite;
     this.queues = new Queues(this.recording);
     this.tiles = new Tiles(payload.stats, source, () => this.changed(false));
     this.golden = new Set(payload.golden);
     this.lanes = payload.timeline.used;
+    this.memories = new Set(Object.keys(payload.memories).map(Number));
     this.stores = new Set(payload.timeline.writes.map((write) => write[0]));
     for (const row of payload.places) this.#places.set(`${row[0]}/${row[1]}/${row[2]}`, row);
     for (const row of payload.memory) {

@@ -4,6 +4,8 @@ import { Event, type Recording } from "./recording";
 
 export const QUEUE_EVENTS = { push: Event.Push, pop: Event.Pop, free: Event.Free, blocked: Event.Blocked, resumed: Event.Resumed } as const;
 export type QueueEvent = keyof typeof QUEUE_EVENTS;
+type Interval = readonly [low: number, high: number];
+const NO_MEMORIES: ReadonlySet<number> = new Set();
 export type Comparison = "above" | "below" | "equal";
 
 /** A variable's name without the version that the compiler gives it. */
@@ -25,18 +27,28 @@ export function pipes(recording: Recording): string[] {
 }
 
 /** Steps at which a variable gets a value or is written in place. */
-export function variableStops(recording: Recording, name: string): Set<number> {
+export function variableStops(recording: Recording, name: string, memories: ReadonlySet<number> = NO_MEMORIES): Set<number> {
   const steps = new Set<number>();
-  const storages = new Set<number>();
+  const storages = new Map<number, Interval[]>();
   const { bindings, names } = recording.data;
   bindings.step.forEach((step, i) => {
     const bound = names[bindings.name[i] as number] ?? "";
     if (bound !== name && plainName(bound) !== name) return;
     steps.add(step);
     const tensor = recording.tensor(bindings.value[i]);
-    if (tensor && tensor[4] >= 0) storages.add(tensor[4]);
+    if (!tensor || tensor[4] < 0) return;
+    const parts = storages.get(tensor[4]) ?? [];
+    const [low, high] = recording.interval(tensor);
+    if (!parts.some((part) => part[0] === low && part[1] === high)) storages.set(tensor[4], [...parts, [low, high]]);
   });
-  for (const storage of storages) for (const step of recording.writesTo(storage).steps) steps.add(step);
+  for (const [storage, parts] of storages) {
+    const { steps: written, lows, highs } = recording.writesTo(storage);
+    written.forEach((step, i) => {
+      // a memory belongs to many tiles, any other storage to one tensor and its views
+      const touched = (part: Interval): boolean => (lows[i] as number) < part[1] && (highs[i] as number) > part[0];
+      if (!memories.has(storage) || parts.some(touched)) steps.add(step);
+    });
+  }
   return steps;
 }
 
@@ -82,13 +94,14 @@ export function valueStops(
   comparison: Comparison,
   limit: number,
   stats: (key: string) => Stats | undefined,
+  memories: ReadonlySet<number> = NO_MEMORIES,
 ): { readonly steps: Set<number>; readonly unknown: number } {
   const steps = new Set<number>();
   let unknown = 0;
   recording.names.forEach((names, frame) => {
     for (const [own, history] of names) {
       if (own !== name && plainName(own) !== name) continue;
-      const changes = [...variableStops(recording, own)].filter((s) => recording.bound(frame, own, s)).sort((a, b) => a - b);
+      const changes = [...variableStops(recording, own, memories)].filter((s) => recording.bound(frame, own, s)).sort((a, b) => a - b);
       let before = false;
       for (const step of changes) {
         if (step < (history.steps[0] ?? Infinity)) continue;

@@ -1,5 +1,6 @@
 // One cursor in a recording: the moves of `pypto_lab/record/session.py`, done where they are seen.
 import { countUpTo, Kind, type Recording } from "./recording";
+import type { Stop } from "./stops";
 
 export interface Focus {
   readonly lane: number;
@@ -14,10 +15,17 @@ export interface Line {
   readonly line: number;
 }
 
-/** Where a run stops besides lines: a few words, and the steps. */
+/** Where a run stops besides lines: a few words, and the steps; `stop` where it is more to the kernel than its steps. */
 export interface Break {
   readonly label: string;
   readonly steps: ReadonlySet<number>;
+  readonly stop?: Stop;
+}
+
+/** A line where a run stops; `stop` where it came from the kernel. */
+export interface LineBreak {
+  readonly line: Line;
+  readonly stop?: Stop;
 }
 
 export const lineKey = (line: Line): string => `${line.file ?? ""}\n${line.line}`;
@@ -26,16 +34,17 @@ export class Cursor {
   position = 0;
   following = true;
   focus: Focus;
-  readonly breakpoints = new Map<string, Line>();
-  /** Breakpoints on anything but a line, in the order in which they were set. */
-  readonly breaks: Break[];
+  /** Counts changes of the breakpoints. */
+  changes = 0;
+  readonly #lines = new Map<string, LineBreak>();
+  readonly #breaks: Break[];
   #focused: readonly [Focus, number[]] | undefined;
 
   constructor(
     readonly recording: Recording,
     stops: readonly (readonly number[] | Break)[] = [],
   ) {
-    this.breaks = stops.map((stop) => ("label" in stop ? stop : { label: "stop", steps: new Set(stop) }));
+    this.#breaks = stops.map((stop) => ("label" in stop ? stop : { label: "stop", steps: new Set(stop) }));
     this.focus = onLane(recording.length ? (recording.laneOfStep[0] ?? 0) : 0);
   }
 
@@ -176,11 +185,48 @@ export class Cursor {
 
   // --- breakpoints
 
+  /** Breakpoints on lines, by `lineKey`. */
+  get breakpoints(): ReadonlyMap<string, LineBreak> {
+    return this.#lines;
+  }
+
+  /** Breakpoints on anything but a line, in the order in which they were set. */
+  get breaks(): readonly Break[] {
+    return this.#breaks;
+  }
+
   toggleBreakpoint(line: Line): boolean {
-    const key = lineKey(line);
-    if (this.breakpoints.delete(key)) return false;
-    this.breakpoints.set(key, line);
-    return true;
+    if (!this.#lines.delete(lineKey(line))) this.addLine(line);
+    else this.changes++;
+    return this.#lines.has(lineKey(line));
+  }
+
+  addLine(line: Line, stop?: Stop): void {
+    this.changes++;
+    this.#lines.set(lineKey(line), stop ? { line, stop } : { line });
+  }
+
+  addBreak(found: Break): void {
+    this.changes++;
+    this.#breaks.push(found);
+  }
+
+  removeBreak(index: number): void {
+    this.changes++;
+    this.#breaks.splice(index, 1);
+  }
+
+  clearBreakpoints(): void {
+    this.changes++;
+    this.#lines.clear();
+    this.#breaks.length = 0;
+  }
+
+  /** Steps of a line's statements. */
+  stepsOn(line: Line): number[] {
+    const wanted = this.statementsAt(line);
+    const { statement } = this.recording.data.steps;
+    return statement.flatMap((id, i) => (wanted.has(id) ? [i + 1] : []));
   }
 
   /** Statements of a line. */
@@ -204,10 +250,10 @@ export class Cursor {
 
   #run(direction: 1 | -1): boolean {
     const wanted = new Set<number>();
-    for (const line of this.breakpoints.values()) for (const id of this.statementsAt(line)) wanted.add(id);
+    for (const { line } of this.#lines.values()) for (const id of this.statementsAt(line)) wanted.add(id);
     const { statement } = this.recording.data.steps;
     for (let step = this.position + direction; step >= 1 && step <= this.length; step += direction) {
-      if (wanted.has(statement[step - 1] ?? -1) || this.breaks.some((b) => b.steps.has(step))) return this.#to(step);
+      if (wanted.has(statement[step - 1] ?? -1) || this.#breaks.some((b) => b.steps.has(step))) return this.#to(step);
     }
     this.goto(direction === 1 ? this.length : 0);
     return false;

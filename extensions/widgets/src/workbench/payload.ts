@@ -1,5 +1,7 @@
 // What Python sends once (`pypto_lab/view/workbench/bench.py`, payload) and how it is unpacked.
 
+import type { Stop } from "./stops";
+
 export type StatementRow = readonly [
   fn: number,
   kind: number,
@@ -13,6 +15,8 @@ export type StatementRow = readonly [
   spotFile: string,
   op: string | null,
   updates: string | null,
+  /** The line of the user's kernel, where the statement's own line is in a text made from it. */
+  origin: string,
 ];
 
 export type FrameRow = readonly [fn: number, lane: number, parent: number, begin: number, end: number];
@@ -256,7 +260,7 @@ export interface Payload {
   /** Steps at which a NaN or an infinity comes up; null where that has to be asked for. */
   readonly nonFinite: readonly number[] | null;
   readonly divergence: { readonly step: number; readonly text: string; readonly name?: string } | null;
-  readonly stops: readonly { readonly label: string; readonly steps: readonly number[] }[];
+  readonly stops: readonly Stop[];
 }
 
 export const VERSION = 1;

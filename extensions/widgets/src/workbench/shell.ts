@@ -4,6 +4,7 @@ import type { Line } from "./cursor";
 import { escaped, h, icon } from "./dom";
 import { laneTag } from "./lanes";
 import type { Payload } from "./payload";
+import { stopsOf, takeStops, type Stop } from "./stops";
 import { TabList } from "./tabs";
 import { FocusControls } from "./focus";
 import { ArtifactsView } from "./views/artifacts";
@@ -76,12 +77,15 @@ export class Workbench {
   #tab = "step";
   #width = 0;
   #scheduled = false;
+  #stopsTold = 0;
 
   constructor(
     root: HTMLElement,
     payload: Payload,
     source: Source,
     readonly moved: (state: CursorState) => void = () => undefined,
+    /** The breakpoints were changed here. */
+    readonly stopped: (stops: readonly Stop[]) => void = () => undefined,
   ) {
     this.#root = root;
     this.bench = new Bench(payload, root, source, (moved) => this.#changed(moved), (message) => this.say(message));
@@ -99,6 +103,7 @@ export class Workbench {
     this.#search = h("input", { type: "search", class: "pw-search", placeholder: "search steps", "aria-label": "Search steps", title: "Search in statements, operations and lines (/); Enter finds the next, Shift+Enter the one before" });
     this.#search.addEventListener("keydown", (event) => this.#searchKey(event));
     const choices = this.#addPanels(queues.length > 0);
+    this.#stopsTold = bench.cursor.changes;
     this.#tabs = new TabList("Views", choices, bench.prefix, (key) => this.showTab(key), true);
     this.#build(choices.length > 1);
     root.addEventListener("keydown", (event) => this.#key(event));
@@ -264,6 +269,13 @@ export class Workbench {
     this.#draw();
   }
 
+  /** Takes breakpoints from outside. */
+  applyStops(stops: readonly Stop[]): void {
+    takeStops(this.bench.cursor, stops);
+    this.#stopsTold = this.bench.cursor.changes;
+    this.#draw();
+  }
+
   get state(): CursorState {
     const { position, focus, following } = this.bench.cursor;
     return { position, lane: this.bench.laneName(focus.lane), block: focus.block, task: focus.task, iteration: focus.iteration, following };
@@ -282,6 +294,10 @@ export class Workbench {
       this.#note.textContent = "";
       this.#live.textContent = position ? `Step ${position}, ${this.bench.describe(position)}` : "Before the first step";
       this.moved(this.state);
+    }
+    if (this.bench.cursor.changes !== this.#stopsTold) {
+      this.#stopsTold = this.bench.cursor.changes;
+      this.stopped(stopsOf(this.bench.cursor));
     }
     this.#draw();
   }

@@ -2,7 +2,7 @@
 import type { EventRow, StatementRow, Timeline, ValueRow, WriteRow } from "../../src/workbench/payload";
 
 const statement = (fn: number, kind: number, line: number, text: string, more: Partial<Record<"targets" | "reads", string[]>> & { op?: string; updates?: string } = {}): StatementRow => [
-  fn, kind, line + 100, line + 100, text, more.targets ?? [], more.reads ?? [], 0, line, "kernel.py", more.op ?? null, more.updates ?? null,
+  fn, kind, line + 100, line + 100, text, more.targets ?? [], more.reads ?? [], 0, line, "kernel.py", more.op ?? null, more.updates ?? null, "",
 ];
 
 /** Lanes: 0 host, 1 AIC, 2 AIV0. Steps 1..10; storage 0 is the argument `out`, storage 1 the tile that is pushed. */

@@ -3,11 +3,12 @@ import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import loader from "../../src/loader";
 import { operationStops, plainName, queueStops, valueStops, variableNames, variableStops } from "../../src/workbench/breaks";
-import { Cursor } from "../../src/workbench/cursor";
+import { Cursor, lineKey } from "../../src/workbench/cursor";
 import { h } from "../../src/workbench/dom";
 import { Listed } from "../../src/workbench/listed";
 import { LivePanel, type LiveState } from "../../src/workbench/live";
 import { Recording } from "../../src/workbench/recording";
+import { stopsOf, takeStops } from "../../src/workbench/stops";
 import { Tiles, type Window } from "../../src/workbench/tiles";
 import { findingRows } from "../../src/workbench/views/checks";
 import { peakOf } from "../../src/workbench/views/memory";
@@ -72,14 +73,47 @@ describe("breakpoints", () => {
 
   it("stop a run, alone and beside lines", () => {
     const cursor = new Cursor(recording, [[9]]);
-    cursor.breaks.push({ label: "acc", steps: variableStops(recording, "acc") });
+    cursor.addBreak({ label: "acc", steps: variableStops(recording, "acc") });
     cursor.toggleBreakpoint({ file: "kernel.py", line: 9 });
     const stops: number[] = [];
     while (cursor.run()) stops.push(cursor.position);
     expect(stops).toEqual([4, 5, 7, 9]);
-    cursor.breaks.length = 0;
+    cursor.removeBreak(1);
+    cursor.removeBreak(0);
     expect(cursor.runBack()).toBe(true);
     expect(cursor.position).toBe(7);
+  });
+
+  it("of a memory stop where the variable's own bytes are written", () => {
+    const data = timeline();
+    const own = data.writes.filter(([step]) => step === 8);
+    const apart = [{ ...data, writes: own.map((w) => [w[0], 1, ...w.slice(2)] as unknown as (typeof own)[number]) }];
+    const placed = new Recording(apart[0]!); // bytes 16.. of storage 1; `acc` lies on 0..16
+    expect([...variableStops(placed, "acc")]).toContain(8);
+    expect([...variableStops(placed, "acc", new Set([1]))]).not.toContain(8);
+  });
+
+  it("go to the kernel and come back as they were", () => {
+    const cursor = new Cursor(recording);
+    const line = { file: "kernel.py", line: 10 };
+    cursor.toggleBreakpoint(line);
+    cursor.toggleBreakpoint({ file: null, line: 109 });
+    cursor.addBreak({ label: "acc", steps: new Set([5]), stop: { kind: "variable", name: "acc", label: "acc", steps: [5] } });
+    cursor.addBreak({ label: "acc above 3", steps: new Set([7]) });
+    const stops = stopsOf(cursor);
+    expect(stops).toEqual([
+      { kind: "line", label: "kernel.py:10", line: 10, file: "kernel.py", steps: cursor.stepsOn(line) },
+      { kind: "steps", label: "script line 109", steps: cursor.stepsOn({ file: null, line: 109 }) },
+      { kind: "variable", name: "acc", label: "acc", steps: [5] },
+      { kind: "steps", label: "acc above 3", steps: [7] },
+    ]);
+    const other = new Cursor(recording);
+    takeStops(other, stops);
+    expect([...other.breakpoints.keys()]).toEqual([lineKey(line)]);
+    expect(stopsOf(other)).toEqual(stops);
+    takeStops(other, [{ ...stops[0]!, lane: "AIV0" }]); // narrowed: more than the gutter can show
+    expect(other.breakpoints.size).toBe(0);
+    expect(other.breaks.map((b) => b.label)).toEqual(["kernel.py:10"]);
   });
 });
 

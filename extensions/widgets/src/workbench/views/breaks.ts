@@ -1,6 +1,6 @@
 // The menu of breakpoints that are not lines: a variable, an operation, a queue, what is not finite, a value.
 import type { Bench } from "../bench";
-import { operations, operationStops, pipes, QUEUE_EVENTS, queueStops, valueStops, variableNames, variableStops, type Comparison, type QueueEvent } from "../breaks";
+import { operations, operationStops, pipes, plainName, QUEUE_EVENTS, queueStops, valueStops, variableNames, variableStops, type Comparison, type QueueEvent } from "../breaks";
 import type { Break } from "../cursor";
 import { h } from "../dom";
 
@@ -52,12 +52,19 @@ export class BreakMenu {
   toggle(open = this.#panel.hidden): void {
     this.#panel.hidden = !open;
     this.button.setAttribute("aria-expanded", String(open));
-    if (open) this.#kind.focus();
+    if (!open) return;
+    this.#makeFields(); // for the tile that is shown now
+    this.#kind.focus();
   }
 
   #makeFields(): void {
     const { recording } = this.bench;
-    const names = (): HTMLElement => labelled("variable", select("Variable", variableNames(recording).map((n) => [n, n])));
+    const names = (): HTMLElement => {
+      const field = select("Variable", variableNames(recording).map((n) => [n, n]));
+      const shown = this.bench.shownVariable();
+      if (shown) field.value = plainName(shown.name);
+      return labelled("variable", field);
+    };
     const kind = this.#kind.value as Kind;
     const fields: Readonly<Record<Kind, () => HTMLElement[]>> = {
       variable: () => [names()],
@@ -81,34 +88,36 @@ export class BreakMenu {
     const { recording } = this.bench;
     const kind = this.#kind.value as Kind;
     if (kind === "finite") return this.#addNonFinite();
-    if (kind === "variable") return this.#set({ label: `${first} is written`, steps: variableStops(recording, first) });
-    if (kind === "operation") return this.#set({ label: first, steps: operationStops(recording, first) });
+    if (kind === "variable") return this.#set(`${first} is written`, variableStops(recording, first, this.bench.memories), { kind: "variable", name: first });
+    if (kind === "operation") return this.#set(first, operationStops(recording, first), { kind: "op", op: first });
     if (kind === "queue") {
       const label = `${second || "any pipe"}: ${first}`;
-      return this.#set({ label, steps: queueStops(recording, first as QueueEvent, second || null) });
+      return this.#set(label, queueStops(recording, first as QueueEvent, second || null), { kind: "queue", event: first, ...(second ? { pipe: second } : {}) });
     }
     const limit = Number(third);
     if (third.trim() === "" || !Number.isFinite(limit)) return this.bench.say("the number is missing");
-    const found = valueStops(recording, first, second as Comparison, limit, (key) => this.bench.tiles.statsOf(key));
-    this.#set({ label: `${first} ${second === "equal" ? "=" : second} ${third}`, steps: found.steps });
+    const found = valueStops(recording, first, second as Comparison, limit, (key) => this.bench.tiles.statsOf(key), this.bench.memories);
+    this.#set(`${first} ${second === "equal" ? "=" : second} ${third}`, found.steps, null);
     if (found.unknown) this.bench.say(`${found.unknown} steps are not looked at: their values have not been shown yet`);
   }
 
   #addNonFinite(): void {
     const { bench } = this;
-    if (bench.nonFinite) return this.#set({ label: "a NaN or Inf comes up", steps: new Set(bench.nonFinite) });
+    if (bench.nonFinite) return this.#set("a NaN or Inf comes up", new Set(bench.nonFinite), { kind: "non-finite" });
     if (!bench.source.askNonFinite) return bench.say("this page does not know where NaN come up: the run is too large");
     this.#waiting = true;
     bench.say("looking through the run\u2026");
     bench.source.askNonFinite();
   }
 
-  #set(found: Break): void {
+  /** Sets a breakpoint; `fields` are what the kernel's session calls it, null where it has no word for it. */
+  #set(label: string, steps: ReadonlySet<number>, fields: { readonly kind: string; readonly [field: string]: string } | null): void {
     const { bench } = this;
-    if (found.steps.size === 0) return bench.say(`no step: ${found.label}`);
-    if (!bench.cursor.breaks.some((b) => b.label === found.label)) bench.cursor.breaks.push(found);
+    if (steps.size === 0) return bench.say(`no step: ${label}`);
+    const found: Break = fields ? { label, steps, stop: { ...fields, label, steps: [...steps] } } : { label, steps };
+    if (!bench.cursor.breaks.some((b) => b.label === label)) bench.cursor.addBreak(found);
     bench.changed(false);
-    bench.say(`breakpoint set: ${found.label}, ${counted(found.steps.size)}`);
+    bench.say(`breakpoint set: ${label}, ${counted(steps.size)}`);
   }
 
   draw(): void {
@@ -125,7 +134,7 @@ export class BreakMenu {
     const items = breaks.map((b, i) => {
       const remove = h("button", { type: "button", class: "pw-bkremove", "aria-label": `remove breakpoint: ${b.label}`, title: "remove" }, "\u2715");
       remove.addEventListener("click", () => {
-        breaks.splice(i, 1);
+        this.bench.cursor.removeBreak(i);
         this.bench.changed(false);
         this.#kind.focus();
       });

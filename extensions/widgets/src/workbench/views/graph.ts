@@ -1,12 +1,13 @@
 // The IR graph with the node of each lane's line marked; a node goes to the next step on its line.
 import type { Bench } from "../bench";
+import { inSlices } from "../../finish";
 import { h } from "../dom";
 import { laneClass } from "../lanes";
 import type { View } from "./view";
 
 export class GraphView implements View {
   readonly element: HTMLElement;
-  #built = false;
+  #building: Promise<unknown> | null = null;
   #nodes: { readonly element: SVGGElement; readonly line: number; readonly file: string | null }[] = [];
 
   constructor(readonly bench: Bench) {
@@ -24,22 +25,27 @@ export class GraphView implements View {
 
   #build(): void {
     const { graph } = this.bench.payload;
-    if (!graph || this.#built) return;
-    this.#built = true;
+    if (!graph || this.#building) return;
     const prefix = `${this.bench.prefix}g-`;
-    this.element.innerHTML = graph.svg.replaceAll("PREFIX-", prefix);
-    const svg = this.element.querySelector("svg");
-    svg?.setAttribute("role", "group");
-    for (const element of this.element.querySelectorAll<SVGGElement>("g.node[data-line]")) {
-      const line = Number(element.dataset["line"]);
-      const file = graph.files[element.id.slice(prefix.length)] ?? null;
-      if (this.bench.cursor.statementsAt({ file: this.#fileOf(file), line }).size === 0) continue;
-      const words = [...element.querySelectorAll("text")].map((t) => t.textContent?.trim()).join(" ");
-      element.setAttribute("role", "button");
-      element.setAttribute("tabindex", "0");
-      element.setAttribute("aria-label", `${words}, line ${line}: go to its step`);
-      this.#nodes.push({ element, line, file: this.#fileOf(file) });
-    }
+    const start = (svg: SVGSVGElement): void => svg.setAttribute("role", "group"); // its nodes are buttons
+    this.#building = inSlices(graph.svg.replaceAll("PREFIX-", prefix), this.element, start, (group) => {
+      const id = group.id.slice(prefix.length);
+      if (group.matches("g.node[data-line]")) this.#makeButton(group, this.#fileOf(graph.files[id] ?? null));
+    }).then(
+      () => this.draw(),
+      (problem: unknown) => this.element.replaceChildren(h("pre", {}, `${graph.text}\n\n(not drawn: ${String(problem)})`)),
+    );
+  }
+
+  /** Makes a node go to its step, where it has one. */
+  #makeButton(element: SVGGElement, file: string | null): void {
+    const line = Number(element.dataset["line"]);
+    if (this.bench.cursor.statementsAt({ file, line }).size === 0) return;
+    const words = [...element.querySelectorAll("text")].map((t) => t.textContent?.trim()).join(" ");
+    element.setAttribute("role", "button");
+    element.setAttribute("tabindex", "0");
+    element.setAttribute("aria-label", `${words}, line ${line}: go to its step`);
+    this.#nodes.push({ element, line, file });
   }
 
   /** The text a node's file is: programs name files in full, recordings as the program does, or not at all. */

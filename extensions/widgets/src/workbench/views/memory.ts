@@ -23,6 +23,9 @@ export function livesOf(bench: Bench, frame: number): Life[] {
   for (const [name, history] of recording.names[frame] ?? []) {
     history.steps.forEach((step, i) => {
       const value = history.values[i] as number;
+      const storage = recording.tensor(value)?.[4] ?? -1;
+      const made = !bench.memories.has(storage) || bench.stores.has(step) || i + 1 === history.steps.length;
+      if (!made) return; // `alloc_tile` names the bytes, which another tile may still hold
       const place = recording.tensor(value) ? bench.memoryOf({ step, frame, name, value }) : undefined;
       if (!place) return;
       const until = history.steps[i + 1] ?? Infinity;

@@ -87,7 +87,7 @@ export class PassesView implements View {
       .filter(([mark]) => used.has(mark))
       .map(([mark, sign]) => `<span class="pw-g-key"><svg class="pl-graph" width="26" height="18" aria-hidden="true"><g class="pl-n pw-g-${mark}"><rect x="1.500" y="1.500" width="23" height="15" rx="3"/></g><text x="13" y="13" text-anchor="middle">${sign}</text></svg>${mark}</span>`)
       .join("");
-    return `<div class="pw-g-legend">${legend || "no node differs"}<span class="pw-dim">${escaped(detail.summary)}</span></div>${detail.svg.replaceAll("PREFIX-", this.#prefix)}`;
+    return `<div class="pw-g-legend">${legend}<span class="pw-dim">${escaped(detail.summary)}</span></div>${detail.svg.replaceAll("PREFIX-", this.#prefix)}`;
   }
 
   get #prefix(): string {

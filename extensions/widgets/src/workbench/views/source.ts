@@ -20,6 +20,7 @@ export class SourceView implements View {
   readonly #code = h("div", { class: "pw-code", tabindex: 0, role: "region" });
   readonly #off = h("span", { class: "pw-offs" });
   readonly #name = h("span", { class: "pw-srcname" });
+  readonly #origin = h("span", { class: "pw-origin" });
   readonly #types: HTMLButtonElement;
   readonly #tabs: TabList;
   readonly #texts: readonly { readonly listing: Listing; readonly file: string | null; readonly label: string }[];
@@ -47,7 +48,7 @@ export class SourceView implements View {
       this.#folding.set(this.#chosen, !this.#unfolded);
       this.draw();
     });
-    const head = h("div", { class: "pw-ph" }, this.#tabs.element, h("span", { class: "pw-grow" }), this.#off, this.#types, this.#name);
+    const head = h("div", { class: "pw-ph" }, this.#tabs.element, h("span", { class: "pw-grow" }), this.#off, this.#types, this.#origin, this.#name);
     this.#code.id = `${bench.prefix}-src-panel`;
     this.element = h("section", { class: "pw-pane pw-src", "aria-label": "Source" }, head, this.#code);
     this.#code.addEventListener("click", (event) => this.#clicked(event));
@@ -74,6 +75,7 @@ export class SourceView implements View {
     if (!current) return;
     this.#tabs.select(String(this.#chosen));
     this.#name.textContent = current.file === null ? "torch script" : current.listing.name;
+    this.#name.hidden = current.label === current.listing.name; // the tab says it
     this.#types.hidden = Object.keys(current.listing.full).length === 0;
     this.#types.setAttribute("aria-pressed", String(this.#unfolded));
     this.#code.setAttribute("aria-label", current.file === null ? "Torch script" : `Source ${current.listing.name}`);
@@ -83,6 +85,7 @@ export class SourceView implements View {
     this.#shown = key;
     this.#drawBreakpoints(current.file);
     this.#drawLanes(current.file, fresh);
+    this.#drawOrigin(current.file);
     this.#showOffScreen();
   }
 
@@ -99,7 +102,7 @@ export class SourceView implements View {
       const shown = this.#unfolded ? (listing.full[number] ?? line) : line;
       const arrows = h("span", { class: "pw-arrows" });
       const code = h("code");
-      code.innerHTML = highlighted(shown);
+      code.innerHTML = highlighted(shown, listing.name.endsWith(".pto") ? "pto" : "python");
       const stops = stepped.has(number);
       const gutter = stops
         ? h("button", { type: "button", class: "pw-bp", "data-line": number, "aria-pressed": "false", "aria-label": `Breakpoint, line ${number}`, tabindex: -1 })
@@ -150,6 +153,16 @@ export class SourceView implements View {
     const line = `${this.#chosen}/${here?.number ?? ""}`;
     if (here && (fresh || line !== this.#lastLine)) this.#scrollTo(here, fresh);
     this.#lastLine = line;
+  }
+
+  /** Where the focused lane's statement comes from, when the text shown was made from a kernel. */
+  #drawOrigin(file: string | null): void {
+    const step = this.bench.cursor.lastStep();
+    const statement = step ? this.bench.recording.statementOf(step) : undefined;
+    const origin = statement && file !== null && statement[9] === file ? statement[12] : "";
+    this.#origin.hidden = !origin;
+    this.#origin.textContent = origin ? `from ${origin}` : "";
+    this.#origin.title = origin ? `This instruction was made from ${origin}` : "";
   }
 
   #scrollTo(row: Row, always: boolean): void {

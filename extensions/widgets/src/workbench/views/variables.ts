@@ -53,7 +53,7 @@ export class VariablesView implements View {
     const { cursor } = this.bench;
     const place = places.get(v.name);
     const by = place ? this.#overwritten(v, place, places, all) : undefined;
-    const fresh = v.lastWritten === cursor.position && cursor.position > 0 && this.bench.recording.kindOf(cursor.position) !== 1;
+    const fresh = !by && v.lastWritten === cursor.position && cursor.position > 0 && this.bench.recording.kindOf(cursor.position) !== 1;
     const classes = [fresh ? "pw-new" : "", by ? "pw-old" : "", v.name === tile ? "pw-sel" : ""].filter(Boolean).join(" ");
     const tensor = v.kind === "tensor";
     const name = tensor
@@ -81,11 +81,20 @@ export class VariablesView implements View {
     places: ReadonlyMap<string, MemoryRow | undefined>,
     all: readonly Variable[],
   ): string | undefined {
-    return all.find((other) => {
+    const found = all.filter((other) => {
       const there = places.get(other.name);
-      if (!there || other === v || other.lastWritten <= v.lastWritten || there[3] !== place[3]) return false;
+      if (!there || other === v || there[3] !== place[3] || !this.#later(other, v)) return false;
       return there[4] < place[4] + place[5] && place[4] < there[4] + there[5];
-    })?.name;
+    });
+    return found.reduce<Variable | undefined>((last, other) => (last && last.binding.step > other.binding.step ? last : other), undefined)?.name;
+  }
+
+  /** Whether a variable was written after another. All that lie in a recorded memory see a write; it is of the variable
+   * that got its name with it. */
+  #later(other: Variable, v: Variable): boolean {
+    const storage = this.bench.recording.tensor(v.binding.value)?.[4] ?? -1;
+    if (!this.bench.memories.has(storage)) return other.lastWritten > v.lastWritten;
+    return other.binding.step > v.binding.step && this.bench.stores.has(other.binding.step);
   }
 
   #clicked(event: Event): void {
