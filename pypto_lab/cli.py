@@ -406,9 +406,7 @@ def explain(code: Annotated[str, typer.Argument(help="A code such as E302.", met
 
 @app.command()
 def check(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Kernel files, dumps, or folders of a build.", metavar="PATH...")
-    ],
+    paths: Annotated[list[Path], typer.Argument(help="Kernel files, dumps, or folders of a build.", metavar="PATH...")],
     form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     as_json: JsonOption = False,
 ) -> int:

@@ -69,9 +69,7 @@ def _text_findings(path: Path) -> list[Diagnostic]:
     return list(verify_unit(read(path)))
 
 
-def _findings(
-    diagnostics: Iterable[Diagnostic], path: Path, sources: Mapping[str, str] | None = None
-) -> list[Finding]:
+def _findings(diagnostics: Iterable[Diagnostic], path: Path, sources: Mapping[str, str] | None = None) -> list[Finding]:
     return [_finding(diagnostic, path, sources) for diagnostic in diagnostics]
 
 

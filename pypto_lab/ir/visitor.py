@@ -83,6 +83,15 @@ def walk(node: Any) -> Iterator[Any]:
         stack.extend(reversed(list(children(current))))
 
 
+def walk_with_types(node: Any) -> Iterator[Any]:
+    """As :func:`walk`, and what stands in the types of variables: extents and valid extents, strides, offsets."""
+    for found in walk(node):
+        yield found
+        if isinstance(found, n.Var):
+            for part in type_exprs(found.type):
+                yield from walk(part)
+
+
 def type_exprs(type_: Type) -> Iterator[n.Expr]:
     """Expressions inside a type: dimensions, valid shape, strides, memref offset."""
     if isinstance(type_, ShapedType):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from pypto_lab.record import instrument as ins
-from pypto_lab.record.events import LaneState, QueueEntry, QueueState, Statement, Waiter
+from pypto_lab.record.events import LaneState, QueueEntry, QueueState, Statement, Waiter, slot_of
 from pypto_lab.record.placed import Placed
 
 if TYPE_CHECKING:
@@ -217,9 +217,10 @@ class _Ring:
         self.pushed = self.popped = self.freed = 0
 
     def note(self, kind: str, details: dict[str, Any], lane: _Lane, step: int) -> None:
-        slot = details.get("slot")
         if kind == "push":
             self.depth = details.get("depth", self.depth)
+        slot = slot_of(details.get("slot"), self.depth)
+        if kind == "push":
             shape, valid, dtype = _looks(details.get("value"))
             number = self.pushed if slot is None else slot
             self.entries[number] = _Entry(shape, valid, dtype, lane.name, step, lane.statement)

@@ -32,6 +32,7 @@ from pypto_lab.record.events import (
     TensorValue,
     Value,
     Write,
+    slot_of,
 )
 from pypto_lab.record.placed import LaneMemory, Placed
 from pypto_lab.record.store import Bytes, is_mapped
@@ -124,6 +125,7 @@ class Builder:
         self._writes: list[tuple[Any, ...]] = []
         self._events: list[tuple[int, str, dict[str, Any]]] = []
         self._groups: list[str] = []
+        self._depths: dict[tuple[str, int | None], int] = {}
         self._spooled = 0
 
     def add_function(self, function: FunctionInfo, statements: Sequence[Statement]) -> None:
@@ -336,12 +338,15 @@ class Builder:
             self.trace.events.append(event)
             return
         value = details.get("value")
+        place = (details["pipe"], _block_of(details))
+        if details.get("depth") is not None:
+            self._depths[place] = details["depth"]
         event = QueueEvent(
             step=step,
             kind=EventKind.BLOCKED if kind == "blocked" else EVENT_KINDS[kind],
             lane=lane,
             pipe=details["pipe"],
-            slot=details.get("slot"),
+            slot=slot_of(details.get("slot"), self._depths.get(place)),
             value=None if value is None else self.value(value),
             depth=details.get("depth"),
             operation=details.get("op", kind),

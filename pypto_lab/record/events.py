@@ -305,6 +305,11 @@ class Step:
         return f"step {self.index}: {self.where}, {self.source}: {self.text}"
 
 
+def slot_of(number: int | None, depth: int | None) -> int | None:
+    """The slot of a ring that its `number`-th entry lies in; the number itself where the ring has no bound."""
+    return number if number is None or not depth else number % depth
+
+
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
     """One occupied slot: what was pushed, by whom, and whether the consumer holds it (popped, not yet freed)."""

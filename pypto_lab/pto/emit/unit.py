@@ -17,7 +17,7 @@ from pypto_lab.ir import nodes as n
 from pypto_lab.ir.diagnostics import Diagnostic, LabError
 from pypto_lab.ir.enums import FunctionType
 from pypto_lab.ir.types import ScalarType, TensorType
-from pypto_lab.ir.visitor import type_exprs, walk
+from pypto_lab.ir.visitor import walk, walk_with_types
 from pypto_lab.pto.dialect.attributes import keyword, type_attribute
 from pypto_lab.pto.dialect.types import CAPACITY, PointerType
 from pypto_lab.pto.emit.builder import Builder, Tensor
@@ -129,20 +129,11 @@ def _parameters(b: Builder) -> None:
         b.scalars[id(param.var)] = _parameter(b, scalar_type(param.type.dtype))
     for dim in _dimensions(b):
         b.scalars[id(dim)] = _parameter(b, type_attribute("index"))
-    used = {node.op for node in _expressions(b.function) if isinstance(node, n.OpCall)}
+    used = {node.op for node in walk_with_types(b.function) if isinstance(node, n.OpCall)}
     blocks = used & {"tile.get_block_idx", "tile.get_block_num"}
     for op, name in SPMD_PARAMETERS.items():
         if op in used or (blocks and op in ("tile.get_block_idx", "tile.get_block_num")):
             b.parameters[name] = _parameter(b, type_attribute("i32"), name)
-
-
-def _expressions(function: n.Function) -> Iterator[Any]:
-    """Every node of a function, those in the types of its variables too."""
-    for node in walk(function):
-        yield node
-        if isinstance(node, n.Var):
-            for extent in type_exprs(node.type):
-                yield from walk(extent)
 
 
 def _parameter(b: Builder, type_: Attribute, name: str | None = None) -> SSAValue:

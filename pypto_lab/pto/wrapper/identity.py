@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pypto_lab.ir import nodes as n
 from pypto_lab.ir.enums import FunctionType, SplitMode
-from pypto_lab.ir.visitor import walk
+from pypto_lab.ir.visitor import walk, walk_with_types
 
 BLOCK_IDX = "__pypto_spmd_block_idx"
 BLOCK_NUM = "__pypto_spmd_block_num"
@@ -58,7 +58,8 @@ def identity_of(function: n.Function, program: n.Program | None = None) -> Ident
 
 
 def uses(function: n.Function, ops: set[str]) -> bool:
-    return any(isinstance(node, n.OpCall) and node.op in ops for node in walk(function))
+    """Whether a function asks for something of its launch, in a statement or in the extents of a tile."""
+    return any(isinstance(node, n.OpCall) and node.op in ops for node in walk_with_types(function))
 
 
 def group_siblings(function: n.Function, program: n.Program) -> tuple[n.Function, ...]:
