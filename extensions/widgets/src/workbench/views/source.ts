@@ -151,7 +151,10 @@ export class SourceView implements View {
       this.#marked.push(hot);
     }
     const line = `${this.#chosen}/${here?.number ?? ""}`;
-    if (here && (fresh || line !== this.#lastLine)) this.#scrollTo(here, fresh);
+    if (here && (fresh || line !== this.#lastLine)) {
+      this.#scrollTo(here, fresh);
+      this.#code.scrollLeft = 0; // whoever looked at the end of a long line sees the next one from its beginning
+    }
     this.#lastLine = line;
   }
 
